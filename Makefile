@@ -1,0 +1,37 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv once and reuse it.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test lint types unit clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY) ## make .venv with the pinned dependencies
+
+# The stamp is written last: an interrupted set-up is done again, a finished one is skipped.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset
+	$(BIN)/fedactive demo
+
+test: setup lint types unit ## lint, types and the whole test suite
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/pytest -n 2
+
+clean: ## remove .venv and caches (run folders are kept)
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
