@@ -1,0 +1,14 @@
+"""The labelling budget: how many labels each client may ask for in an AL round."""
+
+from __future__ import annotations
+
+from fedactive.errors import ConfigurationError
+
+
+def budget_per_client(samples: int, clients: int, percent: float) -> int:
+    """B = int(round(N, -2)·q/K), the paper's rounding: CIFAR-10 250, SVHN 366, DermaMNIST 35 at q = 5%."""
+    budget = int(round(samples, -2) * percent / (100 * clients))
+    if budget < 1:
+        allowed = f"enough for one label per client ({samples} samples, {clients} clients)"
+        raise ConfigurationError("budget", percent, allowed)
+    return budget

@@ -1,0 +1,29 @@
+"""A long tail: the classes of a balanced dataset thinned exponentially, from all images down to one in rho.
+
+The global imbalance ratio rho is the size of the first class over that of the last
+(Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Appendix A).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedactive.errors import ConfigurationError
+
+
+def long_tail(labels: NDArray[np.int64], rho: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The sorted indices of the images kept; which images of a class these are is drawn from `rng`."""
+    keep = long_tail_sizes(np.bincount(labels), rho)
+    kept = [rng.permutation(np.flatnonzero(labels == c))[:size] for c, size in enumerate(keep)]
+    return np.sort(np.concatenate(kept))
+
+
+def long_tail_sizes(sizes: NDArray[np.int64], rho: float) -> NDArray[np.int64]:
+    """What each class keeps: n_max·(1/rho)^(c/(C-1)), n_max the largest class, or all it has if fewer."""
+    if not 1 <= rho < np.inf:
+        raise ConfigurationError("rho", rho, "a number from 1 (nothing removed) upwards")
+    C = len(sizes)
+    position = np.arange(C) / max(C - 1, 1)  # from 0 for the first class to 1 for the last
+    tail: NDArray[np.int64] = (sizes.max() * (1 / rho) ** position).astype(np.int64)
+    return np.minimum(tail, sizes)

@@ -1,0 +1,16 @@
+import pytest
+
+from fedactive.data.budget import budget_per_client
+from fedactive.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("samples", "budget"), [(50_000, 250), (73_257, 366), (89_996, 450), (34_581, 173), (7_007, 35)]
+)
+def test_published_budgets(samples: int, budget: int) -> None:
+    assert budget_per_client(samples, 10, 5) == budget
+
+
+def test_a_budget_of_less_than_one_label_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="1400 samples, 100 clients"):
+        budget_per_client(1400, 100, 5)
