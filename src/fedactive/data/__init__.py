@@ -1,0 +1,8 @@
+"""Datasets: the catalogue of them, reading them from disk, and fetching their official files."""
+
+from fedactive.data.catalog import DATASETS
+from fedactive.data.dataset import Dataset
+from fedactive.data.download import download
+from fedactive.data.load import check, load
+
+__all__ = ["DATASETS", "Dataset", "check", "download", "load"]

@@ -1,0 +1,43 @@
+"""The architectures by name. `ModelSpec` is all a worker needs to build the same model somewhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fedactive.models.classifier import Classifier, initialise
+from fedactive.models.cnn4 import CNN4
+from fedactive.models.mobilenet import MobileNet
+from fedactive.models.resnet18 import ResNet18
+
+MODELS: dict[str, Callable[[tuple[int, int, int], int], Classifier]] = {
+    "cnn4": CNN4,
+    "resnet18": ResNet18,
+    "mobilenet": MobileNet,
+}
+
+__all__ = ["MODELS", "Classifier", "ModelSpec"]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """An architecture for one image shape and number of classes."""
+
+    name: str
+    image_shape: tuple[int, int, int]
+    classes: int
+
+    def build(self) -> Classifier:
+        """The model with unset weights: what they are comes from `initial_weights` or from training."""
+        # Building on the meta device draws nothing from PyTorch's global generator.
+        with torch.device("meta"):
+            model = MODELS[self.name](self.image_shape, self.classes)
+        return model.to_empty(device="cpu")
+
+    def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
+        """Fresh weights and BatchNorm buffers drawn from `generator`."""
+        model = self.build()
+        initialise(model, generator)
+        return {name: value.detach() for name, value in model.state_dict().items()}

@@ -1,0 +1,139 @@
+"""The command line. Thin: options come from the settings of `Experiment`, work is done elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedactive import __version__
+from fedactive.data import DATASETS, check, download
+from fedactive.demo import demo as run_demo
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.experiment import Experiment
+from fedactive.laboratory import Result
+from fedactive.laboratory import run as run_experiment
+from fedactive.progress import make_progress
+from fedactive.query import STRATEGIES
+from fedactive.settings import Setting, settings_of
+
+app = typer.Typer(
+    help="Federated active learning: clients that keep their data train one model and choose what to label.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
+
+
+def option(item: Setting) -> inspect.Parameter:
+    """The flag of one setting. All flags are text here: the setting itself says what is wrong with a value."""
+    info = typer.Option(
+        item.flag,
+        help=f"{item.help} ({item.allowed}; default {item.default})",
+        metavar=item.kind.__name__.upper(),
+        show_default=False,
+        rich_help_panel=item.panel,
+    )
+    return inspect.Parameter(
+        item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, info]
+    )
+
+
+def run(config: Path | None, **flags: str | None) -> None:
+    """Run one experiment, or go on with one that was stopped.
+
+    The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
+    win over it. The same configuration always means the same run folder, so the same command resumes.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if config is not None and not config.is_file():
+        raise ConfigurationError("config", str(config), "a TOML file that exists")
+    experiment = Experiment.from_toml(config.read_text() if config else "", **given)
+    print_result(run_experiment(experiment, make_progress()))
+
+
+def with_settings(command: Any) -> Any:
+    """Give a command one flag per setting of Experiment."""
+    config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings")]
+    first = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=config)
+    parameters = [first, *map(option, settings_of(Experiment))]
+    command.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+app.command()(with_settings(run))
+
+
+@app.command()
+def demo(
+    runs_dir: Annotated[Path, typer.Option(help="where the demo's folder is made")] = Path("runs"),
+) -> None:
+    """Watch LoGo, Entropy and Random learn side by side (about a minute, no download)."""
+    run_demo(runs_dir)
+
+
+@app.command()
+def strategies() -> None:
+    """List the query strategies."""
+    table = Table("strategy", "selector", "what it queries", "paper")
+    for name, strategy in sorted(STRATEGIES.items()):
+        table.add_row(name, " or ".join(strategy.selectors), strategy.summary, strategy.paper)
+    Console().print(table)
+
+
+@app.command()
+def datasets() -> None:
+    """List the datasets."""
+    table = Table("dataset", "images", "classes", "what it is")
+    for name, card in DATASETS.items():
+        size = f"{card.size}x{card.size}x{card.channels}"
+        table.add_row(name, size, str(len(card.classes)), card.description)
+    Console().print(table)
+
+
+@data_app.command("get")
+def data_get(name: str, data_dir: DataDir = Path("data")) -> None:
+    """Download a dataset's official files, verified by checksum."""
+    download(name, data_dir)
+
+
+@data_app.command("check")
+def data_check(name: str, data_dir: DataDir = Path("data")) -> None:
+    """Say of each file of a dataset whether it is there, official and readable."""
+    check(name, data_dir)
+
+
+def print_result(result: Result) -> None:
+    metrics = result.metrics
+    labelled = metrics.groupby("al_round")["labelled"].first()
+    table = Table("AL round", "labelled", "test accuracy")
+    for al_round, accuracy in result.accuracy.items():
+        table.add_row(str(al_round), str(labelled.loc[al_round]), f"{accuracy:.2%}")
+    Console().print(table)
+    Console().print(f"run folder: {result.folder}", soft_wrap=True)
+
+
+def main() -> None:
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    try:
+        app()
+    except UserError as error:
+        print(f"fedactive: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
+        sys.exit(130)
+
+
+__all__ = ["__version__", "main"]

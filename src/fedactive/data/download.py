@@ -1,0 +1,131 @@
+"""Fetch official files: into a scratch folder first, into place only once their checksums are right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedactive.data.catalog import DatasetCard, Layout, OfficialFile
+from fedactive.data.load import find_card, is_official, places
+from fedactive.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+def download(name: str, data_dir: Path, progress: Progress | None = None) -> str:
+    """Put the official files of a dataset below `data_dir`; the sentence returned says what was done.
+
+    Files that are already official stay; others of the same name are replaced. Whatever goes wrong, no
+    half-written file ever bears the name of a dataset's file.
+    """
+    card = find_card(name)
+    if not card.layouts:
+        return f"{name} comes with the package, there is nothing to download"
+    for layout, folder in places(card, data_dir):
+        if not _not_official(layout, folder):
+            return f"{name} is already in {folder} with the official checksums, nothing was downloaded"
+    layout = card.layouts[0]
+    target = data_dir / layout.folders[0]
+    wanted = _not_official(layout, target)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fedactive-", dir=data_dir) as scratch:
+            arrived = _fetch_all(card, wanted, Path(scratch), progress)
+            target.mkdir(parents=True, exist_ok=True)
+            for path in arrived:
+                os.replace(path, target / path.name)
+    except (
+        OSError
+    ) as error:  # the network's errors are OSErrors too, as are a full disk and a forbidden folder
+        source = card.archive or wanted[0]
+        raise DataError(
+            f"{name} could not be downloaded from {source.url} to {data_dir}: {_root_cause(error)}"
+        ) from error
+    return f"{name} is now in {target}, with the official checksums"
+
+
+def _not_official(layout: Layout, folder: Path) -> list[OfficialFile]:
+    return [file for file in layout.files if not is_official(folder / file.name, file.checksum)]
+
+
+def _fetch_all(
+    card: DatasetCard, wanted: list[OfficialFile], scratch: Path, progress: Progress | None
+) -> list[Path]:
+    if card.archive is None:
+        return [_fetch(file, scratch, progress) for file in wanted]
+    archive = _fetch(card.archive, scratch, progress)
+    return _extract(archive, card.layouts[0].folders[0], wanted, scratch)
+
+
+def _fetch(file: OfficialFile, scratch: Path, progress: Progress | None) -> Path:
+    try:
+        import pooch
+    except ImportError as error:
+        raise UserError("downloading needs the Python package pooch, which is not installed") from error
+
+    path = scratch / file.name
+    bar = _Bar(progress, file.name) if progress is not None else False
+    pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16)(file.url, str(path), None)
+    _verify(path, file, source=file.url)
+    return path
+
+
+def _extract(archive: Path, folder: str, wanted: list[OfficialFile], scratch: Path) -> list[Path]:
+    """Copy the wanted members, named one by one: nothing else in the archive is ever written to disk."""
+    paths = []
+    with tarfile.open(archive) as members:
+        for file in wanted:
+            try:
+                source = members.extractfile(f"{folder}/{file.name}")
+            except KeyError:
+                source = None
+            if source is None:
+                raise DataError(f"{archive.name} does not hold the file {folder}/{file.name}")
+            path = scratch / file.name
+            with source, path.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+            _verify(path, file, source=f"{file.name} of {archive.name}")
+            paths.append(path)
+    return paths
+
+
+def _verify(path: Path, file: OfficialFile, source: str) -> None:
+    if not is_official(path, file.checksum):
+        raise DataError(f"{source} has not the official checksum {file.checksum}, so nothing of it was kept")
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """The innermost error, such as "Connection refused", which the layers around it bury in their words."""
+    while deeper := error.__cause__ or error.__context__:
+        error = deeper
+    return error
+
+
+class _Bar:
+    """The few methods of a tqdm bar that pooch calls, drawn with rich."""
+
+    def __init__(self, progress: Progress, label: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(label, total=None)
+
+    @property
+    def total(self) -> float | None:
+        return self._progress.tasks[self._progress.task_ids.index(self._task)].total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._progress.update(self._task, total=size or None)  # zero: the server did not say
+
+    def update(self, amount: int) -> None:
+        self._progress.advance(self._task, amount)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._progress.stop_task(self._task)

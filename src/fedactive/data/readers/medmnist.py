@@ -1,0 +1,34 @@
+"""MedMNIST 2D: one .npz per dataset with train, val and test arrays; the validation split is not used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fedactive.data.readers import Array, Parts, bad_file
+
+
+def read(path: Path) -> Parts:
+    parts: Parts = {}
+    with path.open("rb") as file:
+        if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
+            raise bad_file(path, "not an .npz archive")
+        file.seek(0)
+        content = np.load(file, allow_pickle=False)
+        for role in ("train_images", "train_labels", "test_images", "test_labels"):
+            if role not in content:
+                raise bad_file(path, f"the array {role} is missing")
+            array = content[role]
+            parts[role] = _channels_first(array) if role.endswith("images") else _flat(array)
+    return parts
+
+
+def _channels_first(images: Array) -> Array:
+    if images.ndim == 3:
+        return images[:, np.newaxis]
+    return np.moveaxis(images, -1, 1) if images.ndim == 4 else images
+
+
+def _flat(labels: Array) -> Array:
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels

@@ -1,0 +1,54 @@
+"""What an engine is: it trains K clients' models and returns K weights, and it runs models on images.
+
+The sequential engine is the definition; every other engine must agree with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedactive.data.dataset import Dataset
+from fedactive.data.preprocess import Normalise
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, infer
+from fedactive.federated.weights import Weights
+from fedactive.models import ModelSpec
+
+
+class Engine(ABC):
+    """Abstract; holds the dataset on the device and one model to run."""
+
+    name: str
+
+    def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
+        self.spec = spec
+        self.recipe = recipe
+        self.device = device
+        self.dataset = dataset.to(device)
+        self.normalise = Normalise(dataset.mean, dataset.std, device)
+        self.model = spec.build().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if device.type == "cuda":
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = (
+                recipe.precision != "fp32"
+            )
+
+    @abstractmethod
+    def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        """The jobs' results, in the jobs' order."""
+
+    def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and embeddings of uint8 images under these weights."""
+        self.model.load_state_dict(weights)
+        return infer(self.model, pixels, self.normalise, self.recipe.precision)
+
+    def close(self) -> None:
+        """Give back what the engine holds; an engine that holds nothing has nothing to do."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,36 @@
+"""One client after another, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import final
+
+import torch
+
+from fedactive.engines.engine import Engine
+from fedactive.federated.local_sgd import LocalJob, LocalResult, train
+
+
+@final
+class SequentialEngine(Engine):
+    name = "sequential"
+
+    def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        # Float sums depend on how threads share the work: one thread per client makes the result the same
+        # on every machine and in every engine that trains clients side by side.
+        with threads(1):
+            return [
+                train(self.model, self.dataset.train_images, self.normalise, self.recipe, job) for job in jobs
+            ]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use `count` CPU threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

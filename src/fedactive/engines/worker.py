@@ -1,0 +1,76 @@
+"""A worker process of the parallel engine.
+
+It reads jobs from a pipe and writes results to it, until the pipe closes; so it also ends by itself when the
+main process is killed. A program of its own, not a multiprocessing child: those import the user's script a
+second time, which breaks every script without a main guard.
+"""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedactive.data.preprocess import Normalise
+from fedactive.federated.local_sgd import LocalJob, LocalResult, train
+from fedactive.federated.weights import Weights
+
+
+def pack(weights: Weights) -> dict[str, Any]:
+    """Weights as numpy arrays: torch would pass them through shared memory, one open file per tensor."""
+    return {name: value.numpy() for name, value in weights.items()}
+
+
+def unpack(arrays: dict[str, Any]) -> Weights:
+    return {name: torch.from_numpy(value) for name, value in arrays.items()}
+
+
+def pack_job(job: LocalJob) -> dict[str, Any]:
+    packed = dict(vars(job))
+    packed.update(start=pack(job.start), drift=pack(job.drift) if job.drift else None)
+    packed.update(samples=job.samples.numpy(), labels=job.labels.numpy())
+    return packed
+
+
+def unpack_job(packed: dict[str, Any]) -> LocalJob:
+    job = LocalJob(**packed)
+    return replace(
+        job,
+        start=unpack(packed["start"]),
+        drift=unpack(packed["drift"]) if packed["drift"] else None,
+        samples=torch.from_numpy(packed["samples"]),
+        labels=torch.from_numpy(packed["labels"]),
+    )
+
+
+def unpack_result(packed: tuple[dict[str, Any], int]) -> LocalResult:
+    return LocalResult(unpack(packed[0]), packed[1])
+
+
+def serve(pipe: Connection) -> None:
+    images_file, mean, std, spec, recipe = pipe.recv()
+    # Mapped, not read: all workers share one copy of the images in the page cache.
+    images = torch.from_numpy(np.load(images_file, mmap_mode="c"))
+    normalise = Normalise(mean, std, images.device)
+    model = spec.build().to(memory_format=torch.channels_last)
+    while True:
+        packed = pipe.recv()
+        try:
+            result = train(model, images, normalise, recipe, unpack_job(packed))
+            pipe.send((pack(result.weights), result.steps))
+        except Exception:
+            pipe.send(traceback.format_exc())
+
+
+def main(file_descriptor: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which then closes the pipe
+    torch.set_num_threads(1)
+    try:
+        serve(Connection(file_descriptor))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the main process is gone or has closed the engine

@@ -1,0 +1,61 @@
+"""On what a run was made: versions, hardware and the revision of the source."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from fedactive import __version__
+
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
+
+
+def describe_environment() -> dict[str, object]:
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "fedactive": __version__,
+        "revision": source_revision(),
+        "python": platform.python_version(),
+        "packages": {name: installed_version(name) for name in PACKAGES},
+        "system": platform.platform(),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def installed_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def source_revision() -> str | None:
+    """The git revision when running from a checkout, marked `+` if there are uncommitted changes."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        # An installed package may lie inside somebody else's repository: only ours knows this file.
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", str(here)) else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,148 @@
+"""One experiment: a frozen, documented configuration. Its defaults are the paper's.
+
+Each field is defined once, with its help text and what it allows; the command line's flags, the TOML file and
+the checks all come from here. The hash of the fields that decide the result names the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedactive.data.catalog import DATASETS
+from fedactive.errors import ConfigurationError
+from fedactive.federated import ALGORITHMS
+from fedactive.federated.schedules import SCHEDULES
+from fedactive.models import MODELS
+from fedactive.query import STRATEGIES
+from fedactive.settings import check, parse, setting, settings_of, write_toml
+
+DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning", "Machine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A federated active learning experiment. Values that depend on others are settled when it is made."""
+
+    dataset: str = setting("cifar10", "dataset (see `fedactive datasets`)", DATA, choices=DATASETS)
+    clients: int = setting(10, "number of clients K", DATA, low=1)
+    alpha: float = setting(
+        0.1, "Dirichlet concentration; the smaller, the more the clients differ; inf is IID", DATA, low=0.01
+    )
+    rho: float = setting(
+        1.0, "global imbalance: largest over smallest class, long-tailed; 1 keeps all", DATA, low=1, high=1e4
+    )
+    partition: str = setting(
+        "transport",
+        "how samples are dealt to clients: exact integer transport, or the released code's procedure",
+        DATA,
+        choices=("transport", "reference"),
+    )
+    augment: str = setting("flip", "training augmentation", DATA, choices=("flip", "none"))
+
+    strategy: str = setting("logo", "query strategy (see `fedactive strategies`)", QUERY, choices=STRATEGIES)
+    selector: str = setting(
+        "auto",
+        "whose model chooses; auto is the strategy's own, or global where it leaves that open",
+        QUERY,
+        choices=("auto", "global", "local", "both", "none"),
+    )
+    budget: float = setting(
+        5.0, "labels per AL round, percent of all training samples, shared equally", QUERY, low=0.01, high=100
+    )
+    rounds: int = setting(
+        0, "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others)", QUERY, low=0
+    )
+    seed: int = setting(1, "seed of all randomness", QUERY, low=0)
+
+    model: str = setting("cnn4", "architecture", LEARNING, choices=MODELS)
+    algorithm: str = setting("fedavg", "federated algorithm", LEARNING, choices=ALGORITHMS)
+    mu: float = setting(0.01, "strength of FedProx's proximal term", LEARNING, low=0, high=100)
+    init: str = setting(
+        "random",
+        "global model at the start of an AL round: fresh weights, or the last round's",
+        LEARNING,
+        choices=("random", "continue"),
+    )
+    fl_rounds: int = setting(100, "FL rounds per AL round", LEARNING, low=1)
+    local_epochs: int = setting(5, "epochs per client and FL round", LEARNING, low=1)
+    participation: float = setting(1.0, "share of the clients in each FL round", LEARNING, low=0.001, high=1)
+    batch_size: int = setting(64, "samples per SGD step", LEARNING, low=1)
+    lr: float = setting(0.01, "initial learning rate", LEARNING, low=1e-8, high=100)
+    momentum: float = setting(0.9, "SGD momentum", LEARNING, low=0, high=0.999)
+    weight_decay: float = setting(1e-5, "SGD weight decay", LEARNING, low=0, high=1)
+    schedule: str = setting(
+        "paper",
+        "learning-rate decay: x0.1 at one half and three quarters, or as in the released code",
+        LEARNING,
+        choices=SCHEDULES,
+    )
+    local_only_epochs: int = setting(50, "epochs of local-only training, at most", LEARNING, low=1)
+    local_only_stop: float = setting(
+        0.99, "local-only training ends at this training accuracy", LEARNING, low=0, high=1
+    )
+    precision: str = setting(
+        "tf32",
+        "arithmetic; on a CPU tf32 is the same as fp32",
+        LEARNING,
+        choices=("fp32", "tf32", "bf16"),
+    )
+
+    device: str = setting("auto", "where to train", MACHINE, choices=("auto", "cpu", "cuda"), identity=False)
+    workers: int = setting(0, "worker processes on a CPU; 0 is one per core", MACHINE, low=0, identity=False)
+    data_dir: Path = setting(Path("data"), "folder of the datasets", MACHINE, identity=False)
+    runs_dir: Path = setting(Path("runs"), "folder in which run folders are made", MACHINE, identity=False)
+
+    def __post_init__(self) -> None:
+        settle = object.__setattr__  # the class is frozen for everyone else
+        for item in settings_of(Experiment):
+            settle(self, item.name, check(item, getattr(self, item.name)))
+        allowed = STRATEGIES[self.strategy].selectors
+        if self.selector == "auto":
+            settle(self, "selector", allowed[0])
+        elif self.selector not in allowed:
+            raise ConfigurationError(
+                "selector", self.selector, f"{' or '.join(allowed)} with strategy {self.strategy}"
+            )
+        if self.rounds == 0:
+            settle(self, "rounds", max(1, round(DATASETS[self.dataset].label_until / self.budget)))
+        if self.budget * self.rounds > 100 + self.budget:
+            most = math.ceil(100 / self.budget)
+            raise ConfigurationError(
+                "rounds",
+                self.rounds,
+                f"at most {most} with a budget of {self.budget:g}% (nothing is left then)",
+            )
+
+    @property
+    def name(self) -> str:
+        """The run folder's name: readable, then the hash that makes it unique."""
+        return f"{self.dataset}-{self.strategy}-{self.selector}-s{self.seed}-{self.hash}"
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits of the fields that decide the result; where it runs is not among them."""
+        identity = {item.name: getattr(self, item.name) for item in settings_of(Experiment) if item.identity}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+
+    def to_toml(self) -> str:
+        return write_toml(settings_of(Experiment), dataclasses.asdict(self))
+
+    @classmethod
+    def from_toml(cls, text: str, **overrides: Any) -> Experiment:
+        """Read a TOML text; `overrides` (the command line's flags, as text or values) win over it."""
+        try:
+            values = {**tomllib.loads(text), **overrides}
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None
+        return cls.from_values(values)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Experiment:
+        return cls(**parse(settings_of(cls), values))

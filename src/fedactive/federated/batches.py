@@ -1,0 +1,40 @@
+"""Which samples make up each batch, and which of them are mirrored, as a pure function of a seed.
+
+The order is computed by hashing (seed, epoch, position) and sorting: integer arithmetic that gives the same
+answer on every device and for any number of clients at once, with no generator state to keep.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def shuffled(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
+    """One random order of range(count) per epoch, as (epochs, count)."""
+    return _hash(seed, epochs, count, device).argsort(dim=1, stable=True)
+
+
+def mirrored(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
+    """For each epoch and sample a fair coin, as booleans (epochs, count)."""
+    return _hash(~seed, epochs, count, device) < 0  # the sign bit of another stream
+
+
+def steps_per_epoch(count: int, batch_size: int) -> int:
+    """The last batch is kept, however short."""
+    return -(-count // batch_size)
+
+
+def _hash(seed: int, epochs: int, count: int, device: torch.device | None) -> Tensor:
+    """The 64-bit finaliser of SplitMix (Steele et al., OOPSLA 2014) over a counter; int64 wraps around."""
+    epoch = torch.arange(epochs, device=device)[:, None]
+    position = torch.arange(count, device=device)[None, :]
+    x = (epoch * 2**32 + position + 1) * -7046029254386353131 + seed
+    x = (x ^ _shift_right(x, 30)) * -4658895280553007687
+    x = (x ^ _shift_right(x, 27)) * -7723592293110705685
+    return x ^ _shift_right(x, 31)
+
+
+def _shift_right(x: Tensor, bits: int) -> Tensor:
+    """Logical shift: torch's own keeps the sign."""
+    return (x >> bits) & (2 ** (64 - bits) - 1)

@@ -1,0 +1,128 @@
+"""Training on one client: mini-batch SGD on what is labelled there. This is the definition.
+
+    g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift        v = m·v + g        w = w - η·v
+
+λ is the weight decay, m the momentum, η the learning rate. μ > 0 is FedProx, a drift is SCAFFOLD; plain
+FedAvg and local-only training have neither. Optimiser and momentum are fresh for every job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedactive.data.preprocess import Normalise
+from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
+from fedactive.federated.weights import Weights
+from fedactive.models import Classifier
+
+INFERENCE_BATCH = 512
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all local training of a run shares."""
+
+    batch_size: int = 64
+    momentum: float = 0.9
+    weight_decay: float = 1e-5
+    flip: bool = True
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """One client's training: from `start`, on these samples, for `epochs` epochs."""
+
+    start: Weights
+    samples: Tensor  # positions in the training images
+    labels: Tensor
+    epochs: int
+    rates: tuple[float, ...]  # η of each step
+    shuffle: int  # seed of the batches and flips
+    proximal: float = 0.0  # μ
+    drift: Weights | None = None
+    stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+
+
+@dataclass(frozen=True)
+class LocalResult:
+    weights: Weights
+    steps: int  # SGD steps really made
+
+
+def path_length(rates: Sequence[float], momentum: float) -> float:
+    """How far these steps carry a weight whose gradient is always 1: Σ_t η_t·(1 + m + ... + m^t)."""
+    length = velocity = 0.0
+    for rate in rates:
+        velocity = momentum * velocity + 1.0
+        length += rate * velocity
+    return length
+
+
+def train(
+    model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe, job: LocalJob
+) -> LocalResult:
+    """Run `job`; `images` are all training images, on the model's device."""
+    device = images.device
+    model.load_state_dict(job.start)
+    count = len(job.samples)
+    if count == 0:
+        return LocalResult(job.start, 0)
+    start = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    drift = {name: value.to(device) for name, value in (job.drift or {}).items()}
+    optimiser = torch.optim.SGD(
+        model.parameters(), lr=0.0, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=True
+    )
+    labels = job.labels.to(device)
+    pixels = images[job.samples.to(device)]
+    order = shuffled(job.shuffle, job.epochs, count, device)
+    flips = mirrored(job.shuffle, job.epochs, count, device)
+
+    step = 0
+    for epoch in range(job.epochs):
+        model.train()
+        for batch in range(steps_per_epoch(count, recipe.batch_size)):
+            cut = slice(batch * recipe.batch_size, (batch + 1) * recipe.batch_size)
+            chosen = order[epoch, cut]
+            x = normalise(pixels[chosen], flips[epoch, cut] if recipe.flip else None)
+            with autocast(device, recipe.precision):
+                logits, _ = model(x)
+                loss = F.cross_entropy(logits.float(), labels[chosen])
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            with torch.no_grad():
+                for name, w in model.named_parameters():
+                    if w.grad is not None and job.proximal:
+                        w.grad += job.proximal * (w - start[name])
+                    if w.grad is not None and drift:
+                        w.grad += drift[name]
+            optimiser.param_groups[0]["lr"] = job.rates[step]
+            optimiser.step()
+            step += 1
+        if job.stop_accuracy is not None:
+            logits, _ = infer(model, pixels, normalise, recipe.precision)
+            if (logits.argmax(1) == labels).float().mean().item() >= job.stop_accuracy:
+                break
+    return LocalResult({name: value.detach().clone() for name, value in model.state_dict().items()}, step)
+
+
+@torch.inference_mode()
+def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: str) -> tuple[Tensor, Tensor]:
+    """Logits and embeddings of uint8 images, in evaluation mode and without flips."""
+    model.eval()
+    logits, embeddings = [], []
+    for part in pixels.split(INFERENCE_BATCH) if len(pixels) else [pixels]:
+        with autocast(pixels.device, precision):
+            y, z = model(normalise(part))
+        logits.append(y.float())
+        embeddings.append(z.float())
+    return torch.cat(logits), torch.cat(embeddings)
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

@@ -1,0 +1,30 @@
+"""Learning rates. `paper` is what the text says, `reference` what the released code did.
+
+|             | FL rounds                             | local-only training                               |
+|-------------|---------------------------------------|---------------------------------------------------|
+| `paper`     | x0.1 at one half and three quarters   | x0.1 at one half and three quarters of the epochs |
+| `reference` | x0.1 once, just after three quarters  | x0.1 once, after 37 (of 50) *batches*, not epochs |
+"""
+
+from __future__ import annotations
+
+SCHEDULES = ("paper", "reference")
+DECAY = 0.1
+
+
+def fl_rate(schedule: str, rate: float, fl_round: int, fl_rounds: int) -> float:
+    """The learning rate of FL round `fl_round`, counted from 0."""
+    if schedule == "paper":
+        return rate * DECAY ** sum(fl_round >= m for m in (fl_rounds // 2, fl_rounds * 3 // 4))
+    return rate * DECAY ** (fl_round > fl_rounds * 3 // 4)
+
+
+def local_only_rates(schedule: str, rate: float, epochs: int, steps_per_epoch: int) -> tuple[float, ...]:
+    """The learning rate of each step of local-only training."""
+    half, three_quarters = epochs // 2, epochs * 3 // 4
+    if schedule == "paper":
+        return tuple(
+            rate * DECAY ** sum(step // steps_per_epoch >= m for m in (half, three_quarters))
+            for step in range(epochs * steps_per_epoch)
+        )
+    return tuple(rate * DECAY ** (step >= three_quarters) for step in range(epochs * steps_per_epoch))

@@ -1,0 +1,65 @@
+"""What the loop needs of a federation: the clients, wherever they are, seen from the server.
+
+`Simulation` has all clients in this process. Between real sites the same calls become messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from fedactive.evaluation import Evaluation
+from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.weights import Weights
+
+
+@dataclass(frozen=True)
+class Query:
+    """One client's request for labels: which of its samples, and the strategy's score of each."""
+
+    client: int
+    samples: Tensor
+    scores: Tensor
+
+
+@dataclass(frozen=True)
+class QueryPhase:
+    """All clients' queries of an AL round, with what was learnt on the way."""
+
+    queries: list[Query]
+    local_only: list[Evaluation] = field(
+        default_factory=list
+    )  # of the clients' local-only models, if trained
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Federation(Protocol):
+    clients: int
+
+    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+        """Each client chooses what to have labelled; `weights` is the global model, None in round 1."""
+
+    def label(self, queries: Sequence[Query]) -> list[Tensor]:
+        """Have these samples labelled: D_k grows, U_k shrinks. The labels, as far as the server may know."""
+
+    def labelled(self) -> list[int]:
+        """|D_k| of each client."""
+
+    def start_training(self, al_round: int, weights: Weights | None) -> Server:
+        """The server's state before the first FL round: fresh weights, or `weights` to continue from."""
+
+    def train(
+        self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
+    ) -> list[Update]:
+        """One FL round of local training on these clients."""
+
+    def evaluate(self, weights: Weights) -> Evaluation:
+        """The global model on the test set."""
+
+    def snapshot(self) -> Any:
+        """What the clients must remember within an AL round, for the checkpoint."""
+
+    def restore(self, snapshot: Any) -> None: ...

@@ -1,0 +1,104 @@
+"""Run one experiment on this machine: data, clients, engine, loop, run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fedactive.data import Dataset, load
+from fedactive.engines import Engine, choose_device, make_engine
+from fedactive.experiment import Experiment
+from fedactive.federated.local_sgd import Recipe
+from fedactive.loop import federated_active_learning
+from fedactive.models import ModelSpec
+from fedactive.progress import Progress, Silent
+from fedactive.runs import Run
+from fedactive.simulation import Simulation
+from fedactive.split import split
+from fedactive.state import round_accuracy
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run, as its folder tells it."""
+
+    folder: Path
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row per evaluated model: `al_round, fl_round, labelled, model, client, accuracy, loss, ...`."""
+        return pd.read_parquet(self.folder / "metrics.parquet")
+
+    @property
+    def selections(self) -> pd.DataFrame:
+        """One row per labelled sample: `al_round, client, rank, sample, label, score`."""
+        return pd.read_parquet(self.folder / "selections.parquet")
+
+    @property
+    def accuracy(self) -> pd.Series:
+        """Test accuracy of the global model by AL round (mean of its last five FL rounds)."""
+        return round_accuracy(self.metrics)
+
+
+def run(experiment: Experiment, progress: Progress | None = None) -> Result:
+    """Run the experiment, or the rest of it; a finished one is not run again."""
+    return run_all([experiment], progress)[0]
+
+
+def run_all(experiments: Sequence[Experiment], progress: Progress | None = None) -> list[Result]:
+    """Run the experiments one after another; those that train alike share one engine and its workers."""
+    for experiment in experiments:
+        choose_device(experiment.device)  # a device that is not there is told before any work
+    with EngineShelf() as engines:
+        return [_run(experiment, engines, progress or Silent()) for experiment in experiments]
+
+
+def _run(experiment: Experiment, engines: EngineShelf, progress: Progress) -> Result:
+    dataset = load(experiment.dataset, experiment.data_dir)
+    clients = split(experiment, dataset.train_labels, len(dataset.classes))
+    with closing(Run(experiment)) as folder:
+        if folder.done:
+            return Result(folder.folder)
+        engine = engines.get(experiment, dataset)
+        folder.begin(clients.pools, str(engine.device), engine.name)
+        state = folder.state
+        progress.begin(experiment, (state.al_round - 1) * experiment.fl_rounds + state.fl_round)
+        try:
+            federated_active_learning(experiment, Simulation(experiment, clients, engine), folder, progress)
+        finally:
+            progress.end()
+    return Result(folder.folder)
+
+
+class EngineShelf:
+    """Keeps the engine of the last run, and replaces it when the next run trains differently."""
+
+    def __init__(self) -> None:
+        self.key: object = None
+        self.engine: Engine | None = None
+
+    def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
+        e = experiment
+        spec = ModelSpec(e.model, dataset.image_shape, len(dataset.classes))
+        flip = e.augment == "flip"
+        recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, flip, e.precision)
+        key = (e.dataset, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
+        if self.engine is None or key != self.key:
+            self.close()
+            self.engine = make_engine(spec, dataset, recipe, e.device, e.workers, e.clients)
+            self.key = key
+        return self.engine
+
+    def close(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+
+    def __enter__(self) -> EngineShelf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

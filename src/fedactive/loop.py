@@ -1,0 +1,70 @@
+"""Federated active learning, the paper's Algorithm 1: read it from top to bottom.
+
+for each AL round r:
+    every client queries B samples with Θ^(r-1)* and its local-only model, and has them labelled
+    Θ^r* = FL rounds of local training and aggregation on all that is labelled
+"""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from fedactive.experiment import Experiment
+from fedactive.federated import make_algorithm
+from fedactive.federation import Federation
+from fedactive.progress import Progress
+from fedactive.randomness import Randomness
+from fedactive.runs import Run
+
+
+def federated_active_learning(
+    experiment: Experiment, federation: Federation, run: Run, progress: Progress
+) -> None:
+    """Run the experiment to its end, from wherever `run` has got to."""
+    algorithm = make_algorithm(experiment.algorithm, experiment.mu)
+    randomness = Randomness(experiment.seed)
+    state = run.state
+    federation.label(state.all_queries())
+    federation.restore(state.clients)
+
+    for r in range(state.al_round, experiment.rounds + 1):
+        if not state.has_queried(r):
+            progress.querying(r)
+            phase = federation.query(r, state.server.weights if state.server else None)
+            labels = federation.label(phase.queries)
+            state.add_queries(r, phase, labels)
+
+            keep = state.server.weights if state.server and experiment.init == "continue" else None
+            state.server = federation.start_training(r, keep)
+            state.clients = federation.snapshot()
+            run.save_if_due()
+
+        for t in range(state.fl_round, experiment.fl_rounds):
+            assert state.server is not None
+            begun = time.perf_counter()
+            participants = choose_participants(
+                federation.labelled(), experiment.participation, randomness.torch("participation", r, t)
+            )
+            updates = federation.train(state.server, r, t, participants)
+            state.server = algorithm.server_end(state.server, updates, federation.clients)
+            trained = time.perf_counter()
+            evaluation = federation.evaluate(state.server.weights)
+            state.add_evaluation(r, t, evaluation)
+            state.add_seconds(r, {"training": trained - begun, "evaluation": time.perf_counter() - trained})
+
+            state.clients = federation.snapshot()
+            state.al_round, state.fl_round = (r, t + 1) if t + 1 < experiment.fl_rounds else (r + 1, 0)
+            run.save_if_due()
+            progress.trained(r, t, evaluation.accuracy)
+        run.save()
+        run.write_results()
+    run.finish()
+
+
+def choose_participants(labelled: list[int], share: float, rng: torch.Generator) -> list[int]:
+    """A random share of the clients that have labels to train on, at least one, in their own order."""
+    able = [k for k, count in enumerate(labelled) if count]
+    count = max(1, round(share * len(able)))
+    return sorted(able[i] for i in torch.randperm(len(able), generator=rng)[:count].tolist())

@@ -1,0 +1,97 @@
+"""Progress of a run: live bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from fedactive.experiment import Experiment
+
+SECONDS_BETWEEN_LINES = 20.0
+
+
+class Progress(Protocol):
+    """What the loop tells about itself."""
+
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
+    def querying(self, al_round: int) -> None: ...
+    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None: ...
+    def end(self) -> None: ...
+
+
+def label(experiment: Experiment) -> str:
+    selector = "" if experiment.selector in ("none", "both") else f" ({experiment.selector})"
+    return f"{experiment.strategy}{selector}, seed {experiment.seed}"
+
+
+class Silent:
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
+    def querying(self, al_round: int) -> None: ...
+    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None: ...
+    def end(self) -> None: ...
+
+
+class Lines:
+    """A line at the end of each AL round, and one now and then while a long one goes on."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
+        self.experiment = experiment
+        if fl_rounds_done:
+            print(f"{label(experiment)}: resuming after {fl_rounds_done} FL rounds", flush=True)
+
+    def querying(self, al_round: int) -> None: ...
+
+    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+        e = self.experiment
+        over = fl_round + 1 == e.fl_rounds
+        if over or time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = time.monotonic()
+            where = f"AL round {al_round}/{e.rounds}" + (
+                "" if over else f", FL round {fl_round + 1}/{e.fl_rounds}"
+            )
+            print(f"{label(e)}: {where}, test accuracy {accuracy:.1%}", flush=True)
+
+    def end(self) -> None: ...
+
+
+class Bars:
+    """One bar per run, in FL rounds, with the AL round and the accuracy beside it."""
+
+    def __init__(self) -> None:
+        self.bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
+        self.experiment = experiment
+        self.bars.start()
+        total = experiment.rounds * experiment.fl_rounds
+        self.task = self.bars.add_task(label(experiment), total=total, completed=fl_rounds_done, note="")
+
+    def querying(self, al_round: int) -> None:
+        self.bars.update(self.task, note=f"AL {al_round}/{self.experiment.rounds}  querying …    ")
+
+    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+        note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy:5.1%}"
+        self.bars.update(self.task, advance=1, note=note)
+
+    def end(self) -> None:
+        self.bars.stop()
+
+
+def make_progress() -> Progress:
+    return Bars() if sys.stderr.isatty() else Lines()

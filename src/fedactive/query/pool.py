@@ -1,0 +1,54 @@
+"""What a strategy sees of one client: model outputs on its unlabelled and labelled samples, and its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """One model's outputs on n samples."""
+
+    logits: Tensor  # (n, C)
+    embeddings: Tensor  # z, (n, d)
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """p(y | x) = softmax of the logits."""
+        return self.logits.softmax(1)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """H(p) = -Σ_c p_c ln p_c."""
+        return torch.special.entr(self.probabilities).sum(1)  # entr(0) is 0
+
+    @cached_property
+    def hallucinated_gradient(self) -> Tensor:
+        """g = z·(1 - p_ŷ): the gradient of the last layer's row for the predicted class (Eq. 5 of LoGo)."""
+        return self.embeddings * (1 - self.probabilities.amax(1, keepdim=True))
+
+
+class Pool:
+    """A client's samples at query time. Outputs are computed when first asked for, and only once."""
+
+    def __init__(
+        self,
+        size: int,
+        classes: int,
+        labels: Tensor,
+        unlabelled: Callable[[str], Outputs],
+        labelled: Callable[[str], Outputs],
+    ) -> None:
+        self.size = size  # unlabelled samples
+        self.classes = classes
+        self.labels = labels  # of the labelled samples, in the order of `labelled`
+        self.unlabelled = unlabelled  # outputs of the model "global" or "local" on the unlabelled samples
+        self.labelled = labelled
+
+    def __len__(self) -> int:
+        return self.size

@@ -1,0 +1,161 @@
+"""The run folder: everything a run decided is on disk, and a run killed at any moment goes on from there.
+
+experiment.toml       the configuration
+environment.json      versions, hardware and source revision at each start
+clients.parquet       which client holds which sample
+metrics.parquet       one row per evaluated model (see State.metrics)
+selections.parquet    one row per labelled sample
+timings.parquet       seconds per AL round and phase
+checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
+done.json             only when the run is complete
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from fedactive.environment import describe_environment
+from fedactive.errors import RunError
+from fedactive.experiment import Experiment
+from fedactive.state import State, round_accuracy
+
+FORMAT = 1
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+MAGIC = b"fedactive checkpoint 1 "
+
+
+class Run:
+    """One run folder, held by one process at a time."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        """Open the experiment's folder, new or begun; `state` is where it has got to."""
+        self.experiment = experiment
+        self.folder = experiment.runs_dir / experiment.name
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until close()
+        except OSError as error:
+            raise RunError(
+                f"cannot write in {self.folder}: {error.strerror}; choose another --runs-dir"
+            ) from None
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.lock.close()
+            raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
+        self.done = (self.folder / "done.json").exists()
+        self.state = self.load_checkpoint()
+        self.saved_at = time.monotonic()
+
+    def begin(self, pools: Sequence[np.ndarray], device: str, engine: str) -> None:
+        """Write down what is decided before the first round, and the environment of this start."""
+        write_atomically(self.folder / "experiment.toml", self.experiment.to_toml().encode())
+        clients = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
+        self.write_table("clients", pd.DataFrame({"client": clients, "sample": np.concatenate(pools)}))
+        environment = self.folder / "environment.json"
+        starts = json.loads(environment.read_text())["starts"] if environment.exists() else []
+        starts.append({**describe_environment(), "device": device, "engine": engine})
+        write_json(environment, {"format": FORMAT, "starts": starts})
+
+    def save_if_due(self) -> None:
+        """Checkpoint, unless the last one is recent: the rounds since then can be run again exactly."""
+        if time.monotonic() - self.saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+            self.save()
+
+    def save(self) -> None:
+        buffer = io.BytesIO()
+        torch.save(self.state.to_plain(), buffer)
+        body = buffer.getvalue()
+        current, previous = self.checkpoints
+        partial = write_partial(current, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        if current.exists():
+            os.replace(current, previous)
+        os.replace(partial, current)
+        self.saved_at = time.monotonic()
+
+    def write_results(self) -> None:
+        self.write_table("metrics", self.state.metrics())
+        self.write_table("selections", self.state.selections())
+        self.write_table("timings", self.state.timings())
+
+    def finish(self) -> None:
+        """Mark the run complete; from now on the folder is only read."""
+        self.write_results()
+        accuracy = round_accuracy(self.state.metrics())
+        summary = {
+            "format": FORMAT,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "al_rounds": self.experiment.rounds,
+            "final_accuracy": float(accuracy.iloc[-1]),
+            "seconds": sum(self.state.seconds.values()),
+        }
+        write_json(self.folder / "done.json", summary)
+        self.checkpoints[1].unlink(missing_ok=True)
+        self.done = True
+
+    def close(self) -> None:
+        self.lock.close()
+
+    @property
+    def checkpoints(self) -> tuple[Path, Path]:
+        return self.folder / "checkpoint.pt", self.folder / "checkpoint.previous.pt"
+
+    def load_checkpoint(self) -> State:
+        current, previous = self.checkpoints
+        # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
+        path = current if current.exists() else previous
+        if not path.exists():
+            return State()
+        magic, _, body = path.read_bytes().partition(b"\n")
+        if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
+            other = (
+                f"to go on from {previous.name}" if previous.exists() and path == current else "to start anew"
+            )
+            raise RunError(
+                f"{path} is damaged; move it away and run again {other} (nothing else was touched)"
+            )
+        return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        buffer = io.BytesIO()
+        table.to_parquet(buffer, index=False)
+        write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Afterwards the file has the new content or, whatever happens, still the old one."""
+    os.replace(write_partial(path, content), path)
+
+
+def write_partial(path: Path, content: bytes) -> Path:
+    """The content safely on disk under a temporary name beside `path`."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunError(
+            f"cannot write {path}: {error.strerror}; all that was saved before is intact, "
+            "start the same command again to resume"
+        ) from None
+    return partial
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())

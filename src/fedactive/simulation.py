@@ -1,0 +1,185 @@
+"""All clients in this process: their pools, an oracle that knows every label, and an engine that trains them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from fedactive.engines.engine import Engine
+from fedactive.evaluation import Evaluation, evaluate
+from fedactive.experiment import Experiment
+from fedactive.federated import make_algorithm
+from fedactive.federated.algorithm import Path, Server, Update
+from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.local_sgd import LocalJob, path_length
+from fedactive.federated.schedules import fl_rate, local_only_rates
+from fedactive.federated.weights import Weights
+from fedactive.federation import Query, QueryPhase
+from fedactive.query import Outputs, Pool, make_strategy
+from fedactive.randomness import Randomness
+from fedactive.split import Split
+
+
+class Simulation:
+    """A `Federation` on one machine."""
+
+    def __init__(self, experiment: Experiment, split: Split, engine: Engine) -> None:
+        self.experiment = experiment
+        self.engine = engine
+        self.split = split
+        self.clients = experiment.clients
+        self.randomness = Randomness(experiment.seed)
+        self.strategy = make_strategy(experiment.strategy, experiment.selector)
+        self.algorithm = make_algorithm(experiment.algorithm, experiment.mu)
+        self.parameters = [name for name, _ in engine.model.named_parameters()]
+        self.oracle = engine.dataset.train_labels.cpu()  # the only place that knows labels nobody asked for
+        self.pools = [torch.from_numpy(pool).long().sort().values for pool in split.pools]
+        self.known: list[Tensor] = [torch.zeros(0, dtype=torch.long) for _ in split.pools]  # D_k, in order
+        self.own: list[Weights] = [{} for _ in split.pools]  # the algorithm's state on each client
+
+    # --- the active learning step
+
+    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+        if weights is None:
+            first = [torch.from_numpy(samples).long() for samples in self.split.first]
+            return QueryPhase(
+                [Query(k, samples, torch.zeros(len(samples))) for k, samples in enumerate(first)]
+            )
+        seconds: dict[str, float] = {}
+        local: list[Weights] = []
+        if "local" in self.strategy.needs:
+            with clock(seconds, "local-only training"):
+                local = self.train_local_only(al_round)
+        with clock(seconds, "scoring"):
+            pools = self.views(weights, local)
+        with clock(seconds, "selection"):
+            queries = [self.ask(al_round, k, pool) for k, pool in enumerate(pools)]
+        with clock(seconds, "local-only evaluation"):
+            accuracy = [self.evaluate(w) for w in local]
+        return QueryPhase(queries, accuracy, seconds)
+
+    def ask(self, al_round: int, client: int, pool: Pool) -> Query:
+        rng = self.randomness.torch("strategy", al_round, client)
+        chosen = self.strategy.select(pool, self.split.budget, rng)
+        return Query(client, self.unlabelled(client)[chosen.indices.cpu()], chosen.scores.cpu())
+
+    def views(self, weights: Weights, local: list[Weights]) -> list[Pool]:
+        """What the strategy sees of each client; asking for it here keeps inference out of the selection."""
+
+        @cache  # one model's outputs on all clients' samples, however many strategies or steps ask for them
+        def outputs(model: str, labelled: bool) -> list[Outputs]:
+            samples = self.known if labelled else [self.unlabelled(k) for k in range(self.clients)]
+            if model == "global":  # one model for all: their samples in one go
+                logits, z = self.engine.infer(weights, self.engine.dataset.train_images[torch.cat(samples)])
+                sizes = [len(s) for s in samples]
+                return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
+            return [
+                Outputs(*self.engine.infer(w, self.engine.dataset.train_images[s]))
+                for w, s in zip(local, samples, strict=True)
+            ]
+
+        for model in self.strategy.needs:
+            outputs(model, False)
+        return [
+            Pool(
+                size=len(self.unlabelled(k)),
+                classes=self.engine.spec.classes,
+                labels=self.oracle[self.known[k]],
+                unlabelled=lambda model, k=k: outputs(model, False)[k],  # type: ignore[misc]
+                labelled=lambda model, k=k: outputs(model, True)[k],  # type: ignore[misc]
+            )
+            for k in range(self.clients)
+        ]
+
+    def train_local_only(self, al_round: int) -> list[Weights]:
+        """Θ_k*: one fresh initialisation for all, then each client's own labels until they are learnt."""
+        e = self.experiment
+        start = self.engine.spec.initial_weights(self.randomness.torch("local-only weights", al_round))
+        jobs = [
+            LocalJob(
+                start=start,
+                samples=known,
+                labels=self.oracle[known],
+                epochs=e.local_only_epochs,
+                rates=local_only_rates(
+                    e.schedule, e.lr, e.local_only_epochs, steps_per_epoch(len(known), e.batch_size)
+                ),
+                shuffle=self.randomness.integer("local-only batches", al_round, k),
+                stop_accuracy=e.local_only_stop,
+            )
+            for k, known in enumerate(self.known)
+        ]
+        return [result.weights for result in self.engine.train(jobs)]
+
+    def label(self, queries: Sequence[Query]) -> list[Tensor]:
+        for q in queries:
+            self.known[q.client] = torch.cat([self.known[q.client], q.samples])
+        return [self.oracle[q.samples] for q in queries]
+
+    def labelled(self) -> list[int]:
+        return [len(known) for known in self.known]
+
+    def unlabelled(self, client: int) -> Tensor:
+        """U_k, in the order of the dataset."""
+        pool = self.pools[client]
+        return pool[~torch.isin(pool, self.known[client])]
+
+    # --- the federated learning step
+
+    def start_training(self, al_round: int, weights: Weights | None) -> Server:
+        if weights is None:
+            weights = self.engine.spec.initial_weights(self.randomness.torch("initial weights", al_round))
+        server = self.algorithm.start(weights, self.parameters)
+        self.own = [self.algorithm.client_start(server) for _ in range(self.clients)]
+        return server
+
+    def train(
+        self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
+    ) -> list[Update]:
+        e = self.experiment
+        rate = fl_rate(e.schedule, e.lr, fl_round, e.fl_rounds)
+        jobs = []
+        for k in participants:
+            terms = self.algorithm.terms(server, self.own[k])
+            steps = e.local_epochs * steps_per_epoch(len(self.known[k]), e.batch_size)
+            jobs.append(
+                LocalJob(
+                    start=server.weights,
+                    samples=self.known[k],
+                    labels=self.oracle[self.known[k]],
+                    epochs=e.local_epochs,
+                    rates=(rate,) * steps,
+                    shuffle=self.randomness.integer("batches", al_round, fl_round, k),
+                    proximal=terms.proximal,
+                    drift=terms.drift,
+                )
+            )
+        updates = []
+        for k, job, result in zip(participants, jobs, self.engine.train(jobs), strict=True):
+            path = Path(result.weights, path_length(job.rates, e.momentum))
+            self.own[k], update = self.algorithm.client_end(server, self.own[k], path, len(job.samples))
+            updates.append(update)
+        return updates
+
+    def evaluate(self, weights: Weights) -> Evaluation:
+        data = self.engine.dataset
+        logits, _ = self.engine.infer(weights, data.test_images)
+        return evaluate(logits, data.test_labels, self.engine.spec.classes)
+
+    def snapshot(self) -> list[Weights]:
+        return self.own
+
+    def restore(self, snapshot: list[Weights]) -> None:
+        self.own = snapshot
+
+
+@contextmanager
+def clock(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start

@@ -1,0 +1,43 @@
+"""Who holds what: the clients' pools of samples, the labelling budget, and the first labelled samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from fedactive.data.budget import budget_per_client
+from fedactive.data.imbalance import long_tail
+from fedactive.data.partition import reference, transport
+from fedactive.experiment import Experiment
+from fedactive.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sample numbers are positions in the dataset's training images."""
+
+    pools: list[np.ndarray]  # per client, all it holds
+    first: list[np.ndarray]  # per client, what is labelled in AL round 1
+    budget: int  # labels per client and AL round
+
+
+def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
+    """Deal the training samples to the clients, as the experiment says; the same for every strategy."""
+    e, labels = experiment, train_labels.cpu().numpy()
+    if e.partition == "reference":
+        dealt = reference(labels, classes, e.clients, e.alpha, e.rho, e.budget, e.seed)
+        budget = budget_per_client(len(dealt.kept), e.clients, e.budget)
+        return Split(dealt.pools, dealt.first_labels, budget)
+
+    randomness = Randomness(e.seed)
+    kept = long_tail(labels, e.rho, randomness.numpy("long tail"))
+    budget = budget_per_client(len(kept), e.clients, e.budget)
+    pools = transport(labels[kept], classes, e.clients, e.alpha, randomness.numpy("partition"))
+    pools = [kept[pool] for pool in pools]
+    first = [
+        randomness.numpy("first labels", k).choice(pool, min(budget, len(pool)), replace=False)
+        for k, pool in enumerate(pools)
+    ]
+    return Split(pools, first, budget)

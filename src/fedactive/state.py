@@ -1,0 +1,112 @@
+"""Everything a run has decided so far: where it is, the models, the queries and the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+from fedactive.evaluation import Evaluation
+from fedactive.federated.algorithm import Server
+from fedactive.federated.weights import Weights
+from fedactive.federation import Query, QueryPhase
+
+LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
+
+
+@dataclass
+class State:
+    al_round: int = 1  # the AL round that is going on, counted from 1
+    fl_round: int = 0  # FL rounds of it that are done
+    server: Server | None = None
+    clients: list[Weights] = field(default_factory=list)  # the federated algorithm's state on each client
+    queries: list[tuple[int, Query, Tensor]] = field(default_factory=list)  # AL round, query, its labels
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[tuple[int, str], float] = field(default_factory=dict)
+
+    # --- what the loop writes
+
+    def add_queries(self, al_round: int, phase: QueryPhase, labels: Sequence[Tensor]) -> None:
+        self.queries += [(al_round, query, y) for query, y in zip(phase.queries, labels, strict=True)]
+        # Local-only models are trained on the labels of the round before.
+        for client, evaluation in enumerate(phase.local_only):
+            self.evaluations.append(
+                {"al_round": al_round - 1, "model": "local", "client": client, **asdict(evaluation)}
+            )
+        self.add_seconds(al_round, phase.seconds)
+
+    def add_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
+        row = {"al_round": al_round, "fl_round": fl_round + 1, "model": "global", **asdict(evaluation)}
+        self.evaluations.append(row)
+
+    def add_seconds(self, al_round: int, seconds: dict[str, float]) -> None:
+        for phase, value in seconds.items():
+            self.seconds[al_round, phase] = self.seconds.get((al_round, phase), 0.0) + value
+
+    # --- what the loop reads
+
+    def has_queried(self, al_round: int) -> bool:
+        return bool(self.queries) and self.queries[-1][0] >= al_round
+
+    def all_queries(self) -> list[Query]:
+        return [query for _, query, _ in self.queries]
+
+    # --- as tidy tables
+
+    def metrics(self) -> pd.DataFrame:
+        """One row per evaluated model: the global one after each FL round, local-only ones at each query."""
+        labelled: dict[int, int] = {}
+        total = 0
+        for al_round, query, _ in self.queries:
+            total += len(query.samples)
+            labelled[al_round] = total
+        columns = ["al_round", "fl_round", "model", "client", "accuracy", "loss", "class_accuracy"]
+        table = pd.DataFrame(self.evaluations, columns=columns)
+        table = table.astype({"fl_round": "Int64", "client": "Int64"})
+        table.insert(2, "labelled", table["al_round"].map(labelled))
+        return table
+
+    def selections(self) -> pd.DataFrame:
+        """One row per labelled sample: when, by whom, which, its label, the strategy's score."""
+        parts = [
+            pd.DataFrame(
+                {
+                    "al_round": al_round,
+                    "client": query.client,
+                    "rank": range(len(query.samples)),
+                    "sample": query.samples.numpy(),
+                    "label": labels.numpy(),
+                    "score": query.scores.numpy(),
+                }
+            )
+            for al_round, query, labels in self.queries
+        ]
+        return pd.concat(parts, ignore_index=True)
+
+    def timings(self) -> pd.DataFrame:
+        rows = [(al_round, phase, value) for (al_round, phase), value in self.seconds.items()]
+        return pd.DataFrame(rows, columns=["al_round", "phase", "seconds"])
+
+    # --- as plain values and tensors, for the checkpoint
+
+    def to_plain(self) -> dict[str, Any]:
+        plain = dict(vars(self))
+        plain["server"] = vars(self.server) if self.server else None
+        plain["queries"] = [(r, vars(query), labels) for r, query, labels in self.queries]
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> State:
+        state = cls(**plain)
+        state.server = Server(**plain["server"]) if plain["server"] else None
+        state.queries = [(r, Query(**query), labels) for r, query, labels in plain["queries"]]
+        return state
+
+
+def round_accuracy(metrics: pd.DataFrame) -> pd.Series:
+    """Test accuracy of the global model by AL round: the mean over its last five FL rounds."""
+    table = metrics[metrics["model"] == "global"]
+    return table.groupby("al_round")["accuracy"].apply(lambda a: a.tail(LAST_FL_ROUNDS).mean())

@@ -1,0 +1,47 @@
+"""Small real things that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedactive.data import Dataset, load
+from fedactive.experiment import Experiment
+
+
+@pytest.fixture(scope="session")
+def digits() -> Dataset:
+    return load("digits", Path("data"))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Callable[..., Experiment]:
+    """A complete experiment that runs in about a second."""
+
+    def make(**changes: object) -> Experiment:
+        values: dict[str, object] = {
+            "dataset": "digits",
+            "clients": 3,
+            "rounds": 3,
+            "fl_rounds": 3,
+            "local_epochs": 1,
+            "local_only_epochs": 4,
+            "augment": "none",
+            "device": "cpu",
+            "workers": 1,
+            "runs_dir": tmp_path / "runs",
+        }
+        return Experiment(**(values | changes))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def global_randomness_is_left_alone():
+    """No code of the package may draw from torch's global generator."""
+    before = torch.random.get_rng_state()
+    yield
+    assert torch.equal(before, torch.random.get_rng_state())

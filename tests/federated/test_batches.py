@@ -1,0 +1,39 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
+
+seeds = st.integers(0, 2**63 - 1)
+
+
+@given(seeds, st.integers(1, 4), st.integers(0, 300))
+def test_every_epoch_is_a_permutation(seed, epochs, count):
+    order = shuffled(seed, epochs, count)
+    assert torch.equal(order.sort(dim=1).values, torch.arange(count).expand(epochs, count))
+
+
+@given(seeds)
+def test_epochs_and_seeds_differ(seed):
+    order = shuffled(seed, 2, 100)
+    assert not torch.equal(order[0], order[1])
+    assert not torch.equal(order, shuffled(seed ^ 1, 2, 100))
+    assert torch.equal(order, shuffled(seed, 2, 100))
+
+
+def test_the_order_is_fair():
+    """Each sample stands in each tenth of the epoch about equally often: chi-square, 9 degrees of freedom."""
+    place = shuffled(12345, 20_000, 10).argsort(dim=1)[:, 0]
+    counts = torch.bincount(place, minlength=10).double()
+    assert ((counts - 2000) ** 2 / 2000).sum() < 27.9  # the 0.1% value
+
+
+def test_flips_are_fair_and_independent_of_the_order():
+    flips = mirrored(7, 1000, 50)
+    assert abs(flips.double().mean() - 0.5) < 0.01
+    late = (shuffled(7, 1000, 50).argsort(dim=1) >= 25).double()
+    assert abs(torch.corrcoef(torch.stack([flips.flatten().double(), late.flatten()]))[0, 1]) < 0.02
+
+
+def test_the_last_batch_is_kept():
+    assert [steps_per_epoch(n, 64) for n in (0, 1, 63, 64, 65, 250)] == [0, 1, 1, 1, 2, 4]
