@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
 from fedactive import __version__
@@ -33,10 +35,11 @@ data_app = typer.Typer(help="Get datasets, and check those that are there.", no_
 app.add_typer(data_app, name="data")
 
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
+DatasetName = Annotated[str, typer.Argument(help="dataset (see `fedactive datasets`)", metavar="NAME")]
 
 
 def option(item: Setting) -> inspect.Parameter:
-    """The flag of one setting. All flags are text here: the setting itself says what is wrong with a value."""
+    """The flag of one setting. Flags are text here: the setting itself says what is wrong with a value."""
     info = typer.Option(
         item.flag,
         help=f"{item.help} ({item.allowed}; default {item.default})",
@@ -75,6 +78,13 @@ def with_settings(command: Any) -> Any:
 app.command()(with_settings(run))
 
 
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="show the version")] = False) -> None:
+    if show:
+        print(f"fedactive {__version__}")
+        raise typer.Exit
+
+
 @app.command()
 def demo(
     runs_dir: Annotated[Path, typer.Option(help="where the demo's folder is made")] = Path("runs"),
@@ -98,28 +108,39 @@ def datasets() -> None:
     table = Table("dataset", "images", "classes", "what it is")
     for name, card in DATASETS.items():
         size = f"{card.size}x{card.size}x{card.channels}"
-        table.add_row(name, size, str(len(card.classes)), card.description)
+        note = " [not supported: several labels per image]" if card.unsupported else ""
+        table.add_row(name, size, str(len(card.classes)), escape(card.description + note))
     Console().print(table)
 
 
 @data_app.command("get")
-def data_get(name: str, data_dir: DataDir = Path("data")) -> None:
+def data_get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
     """Download a dataset's official files, verified by checksum."""
-    download(name, data_dir)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        done = download(name, data_dir, progress)
+    print(done)
 
 
 @data_app.command("check")
-def data_check(name: str, data_dir: DataDir = Path("data")) -> None:
-    """Say of each file of a dataset whether it is there, official and readable."""
-    check(name, data_dir)
+def data_check(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
+    """Say of each file of a dataset whether it is there, official and readable; exit code 1 if not."""
+    reports = check(name, data_dir)
+    for report in reports:
+        official = f", checksum {report.checksum}" if report.present else ""
+        print(f"{report.path}: {report.problem or 'reads well'}{official}")
+    if not reports:
+        print(f"{name} comes with the package, there is nothing to check")
+    if any(report.problem for report in reports):
+        raise typer.Exit(1)
 
 
 def print_result(result: Result) -> None:
     metrics = result.metrics
-    labelled = metrics.groupby("al_round")["labelled"].first()
+    labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
     table = Table("AL round", "labelled", "test accuracy")
     for al_round, accuracy in result.accuracy.items():
-        table.add_row(str(al_round), str(labelled.loc[al_round]), f"{accuracy:.2%}")
+        table.add_row(str(al_round), str(labelled[al_round]), f"{accuracy:.2%}")
     Console().print(table)
     Console().print(f"run folder: {result.folder}", soft_wrap=True)
 
@@ -134,6 +155,3 @@ def main() -> None:
     except KeyboardInterrupt:
         print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
         sys.exit(130)
-
-
-__all__ = ["__version__", "main"]

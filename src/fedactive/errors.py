@@ -13,7 +13,7 @@ class UserError(Exception):
 
 
 class ConfigurationError(UserError):
-    """A setting that cannot work, found before any work starts: which field, what was given, what is allowed."""
+    """A setting that cannot work, found before any work: which field, what was given, what is allowed."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Documented settings: a dataclass field with its help, what it allows, and how it reads and writes as text."""
+"""Documented settings: a dataclass field with its help, what it allows, and how it is read and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All clients in this process: their pools, an oracle that knows every label, and an engine that trains them."""
+"""All clients in this process: their pools, an oracle that knows all labels, an engine that trains them."""
 
 from __future__ import annotations
 

@@ -68,6 +68,18 @@ def test_cifar10_pickle_of_python_3(tmp_path: Path, protocol: int):
     assert np.array_equal(cifar10.read_pickle(path)["test_images"], pictures)
 
 
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+@pytest.mark.parametrize("kind", ["<i8", ">i4", "u1"])
+def test_cifar10_pickle_with_labels_in_an_array(tmp_path: Path, kind: str, protocol: int):
+    path = tmp_path / "test_batch"
+    content = {
+        "data": np.asfortranarray(np.zeros((4, 3072), np.uint8)),
+        "labels": np.array([3, 1, 2, 9], kind),
+    }
+    path.write_bytes(pickle.dumps(content, protocol))
+    assert cifar10.read_pickle(path)["test_labels"].tolist() == [3, 1, 2, 9]
+
+
 class _Program:
     """Pickles into a call of os.system."""
 
@@ -102,6 +114,8 @@ def test_a_pickle_may_name_nothing_but_arrays(tmp_path: Path, name: bytes):
         ([1, 2], "no dictionary"),
         ({"data": np.zeros((2, 3072), np.uint8)}, "'labels'"),
         ({"data": np.zeros((2, 100), np.uint8), "labels": [0, 1]}, r"shape \(2, 100\)"),
+        ({"data": np.zeros((2, 3072)), "labels": [0, 1]}, "array of type <f8"),
+        ({"data": np.array([[None]]), "labels": [0]}, r"array of type \|O"),
     ],
 )
 def test_a_pickle_that_is_not_a_batch(tmp_path: Path, content: object, reason: str):

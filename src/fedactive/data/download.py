@@ -39,9 +39,7 @@ def download(name: str, data_dir: Path, progress: Progress | None = None) -> str
             target.mkdir(parents=True, exist_ok=True)
             for path in arrived:
                 os.replace(path, target / path.name)
-    except (
-        OSError
-    ) as error:  # the network's errors are OSErrors too, as are a full disk and a forbidden folder
+    except OSError as error:  # the network's errors too, as are a full disk and a forbidden folder
         source = card.archive or wanted[0]
         raise DataError(
             f"{name} could not be downloaded from {source.url} to {data_dir}: {_root_cause(error)}"

@@ -44,8 +44,8 @@ class Engine(ABC):
         self.model.load_state_dict(weights)
         return infer(self.model, pixels, self.normalise, self.recipe.precision)
 
-    def close(self) -> None:
-        """Give back what the engine holds; an engine that holds nothing has nothing to do."""
+    def close(self) -> None:  # noqa: B027 - most engines have nothing to close
+        """Give back what the engine holds."""
 
     def __enter__(self) -> Engine:
         return self

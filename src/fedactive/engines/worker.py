@@ -7,6 +7,7 @@ second time, which breaks every script without a main guard.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import traceback
 from dataclasses import replace
@@ -70,7 +71,6 @@ def serve(pipe: Connection) -> None:
 def main(file_descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which then closes the pipe
     torch.set_num_threads(1)
-    try:
+    # The pipe ends when the main process is gone or has closed the engine.
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         serve(Connection(file_descriptor))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the main process is gone or has closed the engine

@@ -17,7 +17,7 @@ def shuffled(seed: int, epochs: int, count: int, device: torch.device | None = N
 
 def mirrored(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
     """For each epoch and sample a fair coin, as booleans (epochs, count)."""
-    return _hash(~seed, epochs, count, device) < 0  # the sign bit of another stream
+    return _hash(~seed, epochs, count, device).lt(0)  # the sign bit of another stream
 
 
 def steps_per_epoch(count: int, batch_size: int) -> int:
@@ -37,4 +37,4 @@ def _hash(seed: int, epochs: int, count: int, device: torch.device | None) -> Te
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:
     """Logical shift: torch's own keeps the sign."""
-    return (x >> bits) & (2 ** (64 - bits) - 1)
+    return torch.bitwise_and(x >> bits, 2 ** (64 - bits) - 1)

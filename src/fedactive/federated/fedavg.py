@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al., AISTATS 2017): the mean of the clients' weights, weighted by their labelled data."""
+"""FedAvg (McMahan et al., AISTATS 2017): the mean of the clients' weights, by their labelled data."""
 
 from __future__ import annotations
 

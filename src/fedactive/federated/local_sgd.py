@@ -94,7 +94,7 @@ def train(
                 logits, _ = model(x)
                 loss = F.cross_entropy(logits.float(), labels[chosen])
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             with torch.no_grad():
                 for name, w in model.named_parameters():
                     if w.grad is not None and job.proximal:

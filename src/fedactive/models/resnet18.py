@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al., CVPR 2016) with the stem for small images: 3x3, stride 1, no pooling; embedding 512."""
+"""ResNet-18 (He et al., CVPR 2016) for small images: stem 3x3, stride 1, no pooling; embedding 512."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a strategy sees of one client: model outputs on its unlabelled and labelled samples, and its labels."""
+"""What a strategy sees of one client: model outputs on its unlabelled and labelled samples, its labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Outputs:
     @cached_property
     def entropy(self) -> Tensor:
         """H(p) = -Σ_c p_c ln p_c."""
-        return torch.special.entr(self.probabilities).sum(1)  # entr(0) is 0
+        entropy: Tensor = torch.special.entr(self.probabilities).sum(1)  # entr(0) is 0
+        return entropy
 
     @cached_property
     def hallucinated_gradient(self) -> Tensor:

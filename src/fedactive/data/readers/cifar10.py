@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -44,28 +45,67 @@ def _parts(path: Path, images: Array, labels: Array) -> Parts:
     return {f"{split}_images": images.reshape(-1, 3, 32, 32), f"{split}_labels": labels}
 
 
+class _StoredType:
+    """Stands in for numpy.dtype and keeps the byte order and the code, such as < and i8."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        self.order, self.code = "|", code
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = state[1]
+
+
+class _StoredArray:
+    """Stands in for numpy.ndarray, whose own way back from a pickle trusts every number in it."""
+
+    def __init__(self, *_: object) -> None:
+        self.array: Array = np.empty(0)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, column_major, data = state
+        self.fill(data, kind, shape, "F" if column_major else "C")
+
+    @classmethod
+    def from_buffer(
+        cls, data: bytes, kind: _StoredType, shape: tuple[int, ...], order: Literal["C", "F"]
+    ) -> Self:
+        stored = cls()
+        stored.fill(data, kind, shape, order)
+        return stored
+
+    def fill(
+        self, data: str | bytes, kind: _StoredType, shape: tuple[int, ...], order: Literal["C", "F"]
+    ) -> None:
+        code = f"{kind.order}{kind.code}"
+        if not re.fullmatch("[<>=|][iu][1248]", code):
+            raise pickle.UnpicklingError(f"an array of type {code} instead of integers")
+        raw = data.encode("latin1") if isinstance(data, str) else data
+        self.array = np.frombuffer(raw, code).reshape(shape, order=order)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        return self.array
+
+
 class _ArrayUnpickler(pickle._Unpickler):
-    """Unpickles numbers, strings, containers and numpy arrays; any other name in the file is refused.
+    """Unpickles numbers, strings, containers and arrays of integers; any other name in the file is refused.
 
     A pickle may name any function and have it called, so a batch from an unknown source is a program. The
     unpickler written in Python is as fast here, and unlike the one in C it does not reserve gigabytes when a
     damaged file asks for them.
     """
 
-    # The two functions that rebuild an array, asked from numpy itself: their module moved in numpy 2.
-    _REBUILD = np.empty(0).__reduce__()[0]
-    _FROM_BUFFER = np.empty(1).__reduce_ex__(5)[0]
-    _ALLOWED: dict[tuple[str, str], Any] = {  # noqa: RUF012
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("numpy.core.multiarray", "_reconstruct"): _REBUILD,
-        ("numpy._core.multiarray", "_reconstruct"): _REBUILD,
-        ("numpy.core.numeric", "_frombuffer"): _FROM_BUFFER,
-        ("numpy._core.numeric", "_frombuffer"): _FROM_BUFFER,
+    ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
+        ("numpy", "dtype"): _StoredType,
+        ("numpy", "ndarray"): _StoredArray,
+        # What rebuilds an array, before and since numpy 2.
+        ("numpy.core.multiarray", "_reconstruct"): _StoredArray,
+        ("numpy._core.multiarray", "_reconstruct"): _StoredArray,
+        ("numpy.core.numeric", "_frombuffer"): _StoredArray.from_buffer,
+        ("numpy._core.numeric", "_frombuffer"): _StoredArray.from_buffer,
     }
 
     def find_class(self, module: str, name: str, /) -> Any:
         try:
-            return self._ALLOWED[module, name]
+            return self.ALLOWED[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it calls {module}.{name}, which is refused") from None

@@ -1,0 +1,49 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedactive.query import LoGo
+from fedactive.query.logo import best_of_each
+
+
+def test_worked_example(make_pool):
+    """Two far groups in the local-only model's space; within each the global model is least sure of one."""
+    z = torch.tensor([[10.0, 0], [11, 0], [10, 1], [0, 10], [0, 11], [1, 10]])
+    logits = torch.tensor([[3.0, 0], [0, 0], [2, 0], [5, 0], [4, 0], [0.1, 0]])
+    pool = make_pool(6, 2, local_embeddings=z, local_logits=torch.zeros(6, 2), global_logits=logits)
+    selection = LoGo().select(pool, 2, torch.Generator().manual_seed(0))
+    assert selection.indices.tolist() == [1, 5]  # the highest entropy of each group
+    assert len(set(selection.diagnostics["cluster"].tolist())) == 2
+
+
+def test_the_gradient_scales_the_embedding_by_uncertainty(make_pool):
+    pool = make_pool(
+        1, 2, local_embeddings=torch.tensor([[2.0, 4.0]]), local_logits=torch.tensor([[0.0, 0.0]])
+    )
+    assert pool.unlabelled("local").hallucinated_gradient.tolist() == [[1.0, 2.0]]  # z · (1 - 0.5)
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 60), st.integers(0, 100))
+def test_first_picks_come_first_and_are_never_lost(clusters, count, seed):
+    cluster = torch.tensor(clusters)
+    score = torch.rand(len(clusters), generator=torch.Generator().manual_seed(seed))
+    chosen = best_of_each(cluster, score, count, torch.Generator().manual_seed(seed)).tolist()
+    assert len(chosen) == min(count, len(clusters))
+    best = {
+        max((i for i in range(len(clusters)) if clusters[i] == c), key=score.__getitem__)
+        for c in set(clusters)
+    }
+    if count >= len(best):
+        assert set(chosen[: len(best)]) == best
+    taken = [clusters[i] for i in chosen]
+    # One cluster after another: nobody has a next pick before all who still have samples had theirs.
+    for c in set(clusters):
+        for d in set(clusters):
+            if taken.count(c) < clusters.count(c):
+                assert taken.count(d) <= taken.count(c) + 1
+
+
+def test_one_pick_per_cluster(make_pool):
+    pool = make_pool(200, 5, dimensions=8)
+    selection = LoGo().select(pool, 20, torch.Generator().manual_seed(1))
+    assert len(set(selection.diagnostics["cluster"].tolist())) == 20

@@ -1,0 +1,111 @@
+import math
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
+
+
+def test_defaults_are_the_papers():
+    e = Experiment()
+    assert (e.dataset, e.clients, e.alpha, e.rho) == ("cifar10", 10, 0.1, 1.0)
+    assert (e.strategy, e.selector, e.budget, e.rounds) == ("logo", "both", 5.0, 16)
+    assert (e.model, e.algorithm, e.init, e.fl_rounds, e.local_epochs) == ("cnn4", "fedavg", "random", 100, 5)
+    assert (e.batch_size, e.lr, e.momentum, e.weight_decay) == (64, 0.01, 0.9, 1e-5)
+    assert (e.local_only_epochs, e.local_only_stop) == (50, 0.99)
+
+
+def test_rounds_follow_dataset_and_budget():
+    assert Experiment(dataset="svhn").rounds == 12
+    assert Experiment(budget=20).rounds == 4
+    assert Experiment(dataset="svhn", budget=1).rounds == 60
+
+
+def test_selector_is_settled_by_the_strategy():
+    assert Experiment(strategy="random").selector == "none"
+    assert Experiment(strategy="entropy").selector == "global"
+    assert Experiment(strategy="entropy", selector="local").selector == "local"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"strategy": "lgo"}, r"strategy: 'lgo' was given, allowed is one of .*; did you mean 'logo'\?"),
+        ({"dataset": "cifar"}, r"dataset: 'cifar' was given.*did you mean 'cifar10'"),
+        (
+            {"strategy": "logo", "selector": "global"},
+            "selector: 'global' was given, allowed is both with strategy logo",
+        ),
+        ({"clients": 0}, "clients: 0 was given, allowed is a whole number, 1 or more"),
+        ({"clients": 2.5}, "clients: 2.5 was given, allowed is a whole number"),
+        ({"clients": True}, "clients: True was given"),
+        ({"alpha": math.nan}, "alpha: nan was given"),
+        ({"alpha": 0}, "alpha: 0.0 was given, allowed is a number, 0.01 or more"),
+        ({"rho": math.inf}, "rho: inf was given, allowed is a number from 1 to 10000"),
+        ({"participation": 1.5}, "participation: 1.5 was given, allowed is a number from 0.001 to 1"),
+        ({"rounds": 40}, "rounds: 40 was given, allowed is at most 20 with a budget of 5%"),
+        ({"precision": "fp16"}, "precision: 'fp16' was given, allowed is one of bf16, fp32, tf32"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_sentence(changes, sentence):
+    with pytest.raises(ConfigurationError, match=sentence) as caught:
+        Experiment(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        Experiment().seed = 2  # type: ignore[misc]
+
+
+experiments = st.builds(
+    Experiment,
+    alpha=st.one_of(st.just(math.inf), st.floats(0.01, 1e6)),
+    lr=st.floats(1e-8, 100),
+    seed=st.integers(0, 2**40),
+    strategy=st.sampled_from(["logo", "entropy", "random"]),
+    data_dir=st.sampled_from([Path("data"), Path('a "quoted" \\ folder'), Path("ünï")]),
+)
+
+
+@given(experiments)
+def test_toml_round_trip(experiment):
+    again = Experiment.from_toml(experiment.to_toml())
+    assert again == experiment
+    assert again.hash == experiment.hash
+
+
+def test_flags_win_over_the_file_and_may_be_text():
+    e = Experiment.from_toml('strategy = "random"\nalpha = 1', alpha="inf", seed="7")
+    assert (e.strategy, e.alpha, e.seed) == ("random", math.inf, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("alhpa = 1", "setting: 'alhpa' was given, allowed is one of .*did you mean 'alpha'"),
+        ("alpha = ", "config: .* was given, allowed is a TOML file"),
+        ('clients = "many"', "clients: 'many' was given, allowed is a whole number"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(text, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        Experiment.from_toml(text)
+
+
+def test_the_hash_names_what_decides_the_result_and_nothing_else():
+    base = Experiment()
+    assert Experiment(runs_dir="elsewhere", device="cpu", workers=3, data_dir="x").hash == base.hash
+    assert Experiment(alpha=1).hash == Experiment(alpha=1.0).hash
+    assert Experiment(rounds=16, selector="both").hash == base.hash
+    others = [Experiment(seed=2), Experiment(lr=0.02), Experiment(strategy="random"), Experiment(mu=0.1)]
+    assert len({base.hash, *(e.hash for e in others)}) == 5
+
+
+def test_the_hash_is_stable():
+    """Run folders of released versions must be found again: this changes only with a new format version."""
+    assert Experiment(dataset="digits", strategy="random").name == "digits-random-none-s1-452762e7a1"
