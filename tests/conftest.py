@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side, one per core; before torch is imported
+
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,3 +1,27 @@
-"""Federated active learning: LoGo and its rivals, from the paper to real sites."""
+"""Federated active learning: LoGo and its rivals, from the paper to real sites.
+
+import fedactive
+experiment = fedactive.Experiment(dataset="digits", strategy="logo", clients=5, rounds=4, fl_rounds=10)
+result = fedactive.run(experiment)
+print(result.accuracy)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["Experiment", "Result", "run"]
+
+if TYPE_CHECKING:
+    from fedactive.experiment import Experiment
+    from fedactive.laboratory import Result, run
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when first used: worker processes need none of what they bring along."""
+    if name not in __all__:
+        raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
+    from fedactive import experiment, laboratory
+
+    return getattr(experiment if name == "Experiment" else laboratory, name)

@@ -62,7 +62,11 @@ def run(config: Path | None, **flags: str | None) -> None:
     if config is not None and not config.is_file():
         raise ConfigurationError("config", str(config), "a TOML file that exists")
     experiment = Experiment.from_toml(config.read_text() if config else "", **given)
-    print_result(run_experiment(experiment, make_progress()))
+    try:
+        print_result(run_experiment(experiment, make_progress()))
+    except KeyboardInterrupt:
+        print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def with_settings(command: Any) -> Any:
@@ -152,6 +156,3 @@ def main() -> None:
     except UserError as error:
         print(f"fedactive: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
-        sys.exit(130)

@@ -57,8 +57,12 @@ class Run:
             self.lock.close()
             raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
         self.done = (self.folder / "done.json").exists()
-        self.state = self.load_checkpoint()
         self.saved_at = time.monotonic()
+        try:
+            self.state = self.load_checkpoint()
+        except BaseException:
+            self.close()
+            raise
 
     def begin(self, pools: Sequence[np.ndarray], device: str, engine: str) -> None:
         """Write down what is decided before the first round, and the environment of this start."""

@@ -54,7 +54,7 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
             colour, marker = style[str(name)]
             seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
             axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
-            axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
         heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
         for (name, row), height in zip(means.iterrows(), heights, strict=True):
             axes.annotate(

@@ -6,6 +6,7 @@ it gives exactly the sequential engine's result.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,10 @@ from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.models import ModelSpec
 
+# Activations are freed and allocated again at every step. By default glibc hands blocks of this size back to
+# the system each time, and a quarter of the time goes into mapping fresh pages; workers keep them instead.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+
 
 @final
 class ParallelEngine(Engine):
@@ -40,7 +45,10 @@ class ParallelEngine(Engine):
             ours, theirs = Pipe()
             program = f"from fedactive.engines.worker import main; main({theirs.fileno()})"
             process = subprocess.Popen(
-                [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+                [sys.executable, "-c", program],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | KEEP_MEMORY,
             )
             theirs.close()
             ours.send((images_file, dataset.mean, dataset.std, spec, recipe))

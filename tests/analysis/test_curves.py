@@ -1,0 +1,37 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedactive.analysis.curves import learning_curves, mean_curves, plot_learning_curves, spread
+from fedactive.laboratory import run
+
+
+def test_curves_come_from_run_folders(small):
+    results = [run(small(strategy="entropy", selector="local", seed=seed, rounds=2)) for seed in (1, 2)]
+    curves = learning_curves([result.folder for result in results])
+    assert curves["strategy"].unique().tolist() == ["entropy (local)"]
+    assert curves["labelled"].unique() == pytest.approx([100 * 69 / 1438, 100 * 138 / 1438])
+    means = mean_curves(curves)
+    expected = 50 * (results[0].accuracy + results[1].accuracy)
+    assert means.loc["entropy (local)"].to_numpy() == pytest.approx(expected.to_numpy())
+
+
+def test_the_picture_names_every_strategy(tmp_path):
+    rows = [
+        (name, seed, r, 5.0 * r, 50 + 10 * r + shift + seed)
+        for name, shift in (("logo", 2), ("random", 0))
+        for seed in (1, 2)
+        for r in (1, 2, 3)
+    ]
+    curves = pd.DataFrame(rows, columns=["strategy", "seed", "al_round", "labelled", "accuracy"])
+    plot_learning_curves(curves, "title", tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    assert "logo  83.5" in text
+    assert "random  81.5" in text
+
+
+def test_labels_never_overlap():
+    moved = spread(np.array([90.0, 89.9, 89.8, 80.0]), gap=1.0)
+    assert (-np.diff(moved) >= 1.0 - 1e-9).all()
+    assert moved[0] == 90.0
+    assert moved[-1] == 80.0

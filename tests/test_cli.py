@@ -1,0 +1,106 @@
+"""The command line as a user meets it: real processes."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fedactive.cli import app
+from fedactive.experiment import Experiment
+from fedactive.query import STRATEGIES
+from fedactive.settings import settings_of
+
+
+def fedactive(*arguments, cwd=None):
+    command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def shown(*arguments):
+    result = CliRunner(env={"COLUMNS": "300", "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, arguments)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_every_setting_has_a_documented_flag():
+    text = shown("run", "--help")
+    for item in settings_of(Experiment):
+        assert item.flag in text
+        assert item.help[:20] in text
+    assert len(settings_of(Experiment)) == len(dataclasses.fields(Experiment))
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["strategies"], ["datasets"], ["data"], ["data", "get"], ["data", "check"]]
+)
+def test_every_command_has_help(command):
+    assert "Usage" in shown(*command, "--help")
+
+
+def test_strategies_and_datasets_are_listed():
+    text = shown("strategies")
+    assert all(name in text for name in STRATEGIES)
+    text = shown("datasets")
+    assert all(name in text for name in ("digits", "cifar10", "svhn", "pathmnist", "mnist"))
+
+
+def test_run_prints_the_result_and_the_folder(tmp_path):
+    config = tmp_path / "experiment.toml"
+    config.write_text(
+        'dataset = "digits"\nstrategy = "random"\nclients = 3\nfl_rounds = 2\nlocal_epochs = 1\n'
+    )
+    done = fedactive(
+        "run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs", "--workers", 1
+    )
+    assert done.returncode == 0, done.stderr
+    assert "AL round 2/2" in done.stdout  # progress as plain lines, without a terminal
+    folder = re.search(r"run folder: (.*)", done.stdout)[1]
+    saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
+    assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["run", "--strategy", "lgo"],
+            r"fedactive: strategy: 'lgo' was given, allowed is one of .*did you mean 'logo'\?",
+        ),
+        (
+            ["run", "--clients", "abc"],
+            "fedactive: clients: 'abc' was given, allowed is a whole number, 1 or more",
+        ),
+        (
+            ["run", "--config", "nowhere.toml"],
+            "fedactive: config: 'nowhere.toml' was given, allowed is a TOML file",
+        ),
+        (["run", "--alhpa", "1"], "No such option: --alhpa"),
+        (["data", "check", "cifar100"], "fedactive: dataset: 'cifar100' was given.*did you mean 'cifar10'"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, sentence):
+    done = fedactive(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(sentence, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_data_says_how_to_get_it_and_leaves_nothing_behind(tmp_path):
+    done = fedactive("run", "--dataset", "svhn", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "fedactive data get svhn --data-dir data" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_check_reports_each_file(tmp_path):
+    done = fedactive("data", "check", "svhn", "--data-dir", tmp_path)
+    assert done.returncode == 1
+    assert "train_32x32.mat: not found" in done.stdout
+
+
+def test_version():
+    assert re.match(r"fedactive \d+\.\d+", fedactive("--version").stdout)

@@ -1,0 +1,110 @@
+"""The loop on the real thing: small experiments on digits, end to end."""
+
+import pandas as pd
+import pytest
+import torch
+
+from fedactive.laboratory import run
+from fedactive.loop import choose_participants
+from fedactive.progress import Silent
+
+
+def test_every_round_labels_the_budget_without_repeats_and_only_from_the_own_pool(small):
+    experiment = small(strategy="logo", clients=4, rounds=4)
+    result = run(experiment)
+    selections, clients = result.selections, pd.read_parquet(result.folder / "clients.parquet")
+    assert (selections.groupby(["al_round", "client"]).size() == 17).all()  # 5% of 1,400 over 4
+    assert not selections["sample"].duplicated().any()
+    owner = clients.set_index("sample")["client"]
+    assert (owner.loc[selections["sample"]].to_numpy() == selections["client"].to_numpy()).all()
+
+
+def test_metrics_are_tidy_and_complete(small, digits):
+    result = run(small(strategy="entropy", selector="local", rounds=3, fl_rounds=2))
+    metrics = result.metrics
+    overall = metrics[metrics["model"] == "global"]
+    assert overall[["al_round", "fl_round"]].to_numpy().tolist() == [
+        [r, t] for r in (1, 2, 3) for t in (1, 2)
+    ]
+    assert overall["labelled"].tolist() == [69, 69, 138, 138, 207, 207]
+    # Local-only models are trained for the query of rounds 2 and 3, on the labels of the rounds before.
+    local = metrics[metrics["model"] == "local"]
+    assert local[["al_round", "client"]].to_numpy().tolist() == [[r, k] for r in (1, 2) for k in range(3)]
+    sizes = torch.bincount(digits.test_labels, minlength=10)
+    for row in metrics.itertuples():
+        assert len(row.class_accuracy) == 10
+        assert (torch.tensor(row.class_accuracy) * sizes).sum() / sizes.sum() == pytest.approx(row.accuracy)
+    assert result.accuracy.loc[3] == pytest.approx(overall[overall["al_round"] == 3]["accuracy"].mean())
+
+
+def test_it_learns(small):
+    result = run(small(strategy="random", clients=3, alpha=10, rounds=3, fl_rounds=8, local_epochs=5))
+    assert result.accuracy.loc[1] > 0.6
+    assert result.accuracy.loc[3] > result.accuracy.loc[1]
+
+
+def test_strategies_share_round_one_exactly_and_then_differ(small):
+    results = [run(small(strategy=s)) for s in ("random", "entropy", "logo")]
+    first = [r.metrics.query("al_round == 1 and model == 'global'")["accuracy"].tolist() for r in results]
+    assert first[0] == first[1] == first[2]
+    labelled = [set(r.selections.query("al_round == 1")["sample"]) for r in results]
+    assert labelled[0] == labelled[1] == labelled[2]
+    later = [set(r.selections.query("al_round == 2")["sample"]) for r in results]
+    assert later[0] != later[1] != later[2]
+
+
+def test_the_engine_does_not_change_the_result(small, tmp_path):
+    one = run(small(strategy="logo", workers=1, runs_dir=tmp_path / "one"))
+    two = run(small(strategy="logo", workers=2, runs_dir=tmp_path / "two"))
+    pd.testing.assert_frame_equal(one.metrics, two.metrics)
+    pd.testing.assert_frame_equal(one.selections, two.selections)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedprox", "scaffold"])
+def test_algorithms_learn_with_unequal_pools_and_partial_participation(small, algorithm):
+    # 1,438 samples over 7 clients: pools of 206 and 205; half of the clients in each FL round.
+    experiment = small(
+        algorithm=algorithm, clients=7, participation=0.5, alpha=1, fl_rounds=12, local_epochs=3, rounds=1
+    )
+    assert run(experiment).accuracy.iloc[-1] > 0.45
+
+
+def test_continue_starts_from_the_last_rounds_weights_and_random_does_not(small):
+    def first_accuracy_of_round_two(init):
+        metrics = run(small(init=init, fl_rounds=10, local_epochs=3, rounds=2)).metrics
+        return metrics.query("al_round == 2 and fl_round == 1 and model == 'global'")["accuracy"].item()
+
+    assert first_accuracy_of_round_two("continue") > first_accuracy_of_round_two("random") + 0.2
+
+
+def test_the_last_round_takes_what_is_left(small):
+    result = run(small(strategy="entropy", budget=40, rounds=3, fl_rounds=1))
+    assert result.selections.groupby("al_round").size().tolist() == [558, 558, 322]  # all 1,438 samples
+
+
+def test_bf16_learns_too(small):
+    result = run(small(precision="bf16", alpha=10, rounds=1, fl_rounds=8, local_epochs=5))
+    assert result.accuracy.loc[1] > 0.6
+
+
+def test_participants_are_a_random_share_of_those_with_labels():
+    def draw(seed):
+        return choose_participants([5, 0, 5, 5, 5], 0.5, torch.Generator().manual_seed(seed))
+
+    draws = [draw(seed) for seed in range(50)]
+    assert all(len(d) == 2 and d == sorted(d) and 1 not in d for d in draws)
+    assert {k for d in draws for k in d} == {0, 2, 3, 4}
+    assert choose_participants([1] * 10, 0.001, torch.Generator()) != []
+
+
+def test_progress_is_told_of_every_fl_round(small):
+    class Counter(Silent):
+        def __init__(self):
+            self.trained_rounds = []
+
+        def trained(self, al_round, fl_round, accuracy):
+            self.trained_rounds.append((al_round, fl_round))
+
+    counter = Counter()
+    run(small(rounds=2, fl_rounds=2), counter)
+    assert counter.trained_rounds == [(1, 0), (1, 1), (2, 0), (2, 1)]

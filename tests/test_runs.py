@@ -1,0 +1,231 @@
+"""Run folders: complete, atomic, and safe against kills, full disks and damage."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fedactive.runs
+from fedactive.errors import RunError
+from fedactive.laboratory import run
+from fedactive.progress import Silent
+from fedactive.runs import Run, write_atomically
+
+TABLES = ("metrics", "selections", "clients")
+
+
+class StopAt(Silent):
+    """Ends the run after some FL round, as an interruption would."""
+
+    def __init__(self, al_round, fl_round):
+        self.point = (al_round, fl_round)
+
+    def trained(self, al_round, fl_round, accuracy):
+        if (al_round, fl_round) == self.point:
+            raise KeyboardInterrupt
+
+
+def assert_same_results(one, two):
+    for name in TABLES:
+        pd.testing.assert_frame_equal(
+            pd.read_parquet(one / f"{name}.parquet"),
+            pd.read_parquet(two / f"{name}.parquet"),
+            check_exact=True,
+        )
+
+
+def test_a_finished_folder_tells_everything(small):
+    result = run(small(strategy="logo"))
+    names = {path.name for path in result.folder.iterdir()}
+    assert names == {
+        ".lock", "experiment.toml", "environment.json", "clients.parquet", "metrics.parquet",
+        "selections.parquet", "timings.parquet", "checkpoint.pt", "done.json",
+    }  # fmt: skip
+    (start,) = json.loads((result.folder / "environment.json").read_text())["starts"]
+    assert start["packages"]["torch"]
+    assert start["cpu"]
+    assert start["engine"] == "sequential"
+    phases = set(pd.read_parquet(result.folder / "timings.parquet")["phase"])
+    assert {"training", "evaluation", "local-only training", "scoring", "selection"} <= phases
+    assert json.loads((result.folder / "done.json").read_text())["final_accuracy"] == result.accuracy.iloc[-1]
+
+
+def test_a_finished_run_is_not_run_again(small):
+    experiment = small()
+    first = run(experiment)
+    before = {path: path.stat().st_mtime_ns for path in first.folder.iterdir() if path.name != ".lock"}
+    again = run(experiment, StopAt(1, 0))  # would stop it, if it ran
+    assert again.folder == first.folder
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+@pytest.mark.parametrize("init", ["random", "continue"])
+@pytest.mark.parametrize("point", [(1, 0), (2, 1), (2, 2), (3, 0)])
+def test_an_interrupted_run_ends_with_the_same_numbers(small, tmp_path, monkeypatch, algorithm, init, point):
+    monkeypatch.setattr(fedactive.runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    settings = {"strategy": "logo", "algorithm": algorithm, "init": init, "participation": 0.7}
+    whole = run(small(**settings, runs_dir=tmp_path / "whole"))
+    broken = small(**settings, runs_dir=tmp_path / "broken")
+    with pytest.raises(KeyboardInterrupt):
+        run(broken, StopAt(*point))
+    resumed = run(broken)
+    assert_same_results(whole.folder, resumed.folder)
+    assert len(json.loads((resumed.folder / "environment.json").read_text())["starts"]) == 2
+
+
+KILLED = """
+import fedactive.runs, sys
+fedactive.runs.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+from fedactive.cli import main
+main()
+"""
+
+
+def command(folder, workers):
+    flags = {
+        "dataset": "digits", "strategy": "logo", "clients": 3, "rounds": 3, "fl-rounds": 6, "local-epochs": 2,
+        "local-only-epochs": 20, "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
+    }  # fmt: skip
+    options = [part for name, value in flags.items() for part in (f"--{name}", str(value))]
+    return [sys.executable, "-c", KILLED, "run", *options]
+
+
+def test_kill_at_any_moment(tmp_path):
+    """A real process, killed with SIGKILL again and again at different moments, ends as if it never was."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    begun = time.monotonic()
+    subprocess.run(command(tmp_path / "whole", 1), check=True, **quiet)
+    whole = time.monotonic() - begun
+    kills = 0
+    for share in (0.35, 0.5, 0.6, 0.7, 0.8, 0.9, None):
+        process = subprocess.Popen(command(tmp_path / "killed", 1), **quiet)
+        try:
+            process.communicate(timeout=None if share is None else share * whole)
+            assert process.returncode == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+    assert kills >= 3
+    (one,), (two,) = ((tmp_path / name).glob("digits-*") for name in ("whole", "killed"))
+    assert_same_results(one, two)
+
+
+def test_workers_end_with_a_killed_main_process(tmp_path):
+    process = subprocess.Popen(command(tmp_path, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children: list[int] = []
+    while len(children) < 2:
+        time.sleep(0.05)
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        children = [int(pid) for pid in listed.split()]
+    time.sleep(3)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(alive(pid) for pid in children)
+
+
+def alive(pid):
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_ctrl_c_tells_how_to_resume(tmp_path):
+    process = subprocess.Popen(
+        command(tmp_path, 1), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not list(tmp_path.glob("*/checkpoint.pt")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "start the same command again to resume" in errors
+    assert "Traceback" not in errors
+
+
+def test_two_processes_cannot_share_a_run(small):
+    holder = Run(small())
+    with pytest.raises(RunError, match="in use by another process"):
+        run(small())
+    holder.close()
+
+
+@pytest.fixture
+def interrupted(small, monkeypatch):
+    monkeypatch.setattr(fedactive.runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    experiment = small()
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, StopAt(2, 1))
+    return experiment, experiment.runs_dir / experiment.name
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + b"x" + b[-8:], lambda b: b""]
+)
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_takes_over(interrupted, tmp_path, damage):
+    experiment, folder = interrupted
+    checkpoint = folder / "checkpoint.pt"
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    with pytest.raises(RunError, match=r"checkpoint.pt is damaged; move it away .* checkpoint.previous.pt"):
+        run(experiment)
+    checkpoint.unlink()
+    resumed = run(experiment)
+    assert_same_results(resumed.folder, run(replace(experiment, runs_dir=tmp_path / "whole")).folder)
+
+
+def test_a_full_disk_is_reported_and_nothing_is_lost(interrupted, tmp_path):
+    """The system refuses files larger than 100 kB: a real error in the middle of writing a checkpoint."""
+    experiment, folder = interrupted
+    before = (folder / "checkpoint.pt").read_bytes()
+    script = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + KILLED
+    )
+    config = tmp_path / "experiment.toml"
+    config.write_text(experiment.to_toml())
+    process = subprocess.run(
+        [sys.executable, "-c", script, "run", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "cannot write" in process.stderr
+    assert "start the same command again to resume" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert (folder / "checkpoint.pt").read_bytes() == before
+    assert not list(folder.glob(".*.partial"))
+
+
+def test_an_unwritable_folder_is_refused_before_any_work(small, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RunError, match=r"cannot write in .*choose another --runs-dir"):
+        run(small(runs_dir=tmp_path / "file"))
+
+
+def test_atomic_writes_keep_the_old_content_on_failure(tmp_path, monkeypatch):
+    path = tmp_path / "table"
+    write_atomically(path, b"old")
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RunError, match="No space left on device"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
