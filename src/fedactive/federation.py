@@ -62,4 +62,5 @@ class Federation(Protocol):
     def snapshot(self) -> Any:
         """What the clients must remember within an AL round, for the checkpoint."""
 
-    def restore(self, snapshot: Any) -> None: ...
+    def restore(self, server: Server, snapshot: Any) -> Server:
+        """Go on from a checkpoint; the server's state comes back where the clients train."""

@@ -27,7 +27,8 @@ def federated_active_learning(
     randomness = Randomness(experiment.seed)
     state = run.state
     federation.label(state.all_queries())
-    federation.restore(state.clients)
+    if state.server:
+        state.server = federation.restore(state.server, state.clients)
 
     for r in range(state.al_round, experiment.rounds + 1):
         if not state.has_queried(r):

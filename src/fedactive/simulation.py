@@ -18,7 +18,7 @@ from fedactive.federated.algorithm import Path, Server, Update
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
-from fedactive.federated.weights import Weights
+from fedactive.federated.weights import Weights, placed
 from fedactive.federation import Query, QueryPhase
 from fedactive.query import Outputs, Pool, make_strategy
 from fedactive.randomness import Randomness
@@ -134,7 +134,7 @@ class Simulation:
     def start_training(self, al_round: int, weights: Weights | None) -> Server:
         if weights is None:
             weights = self.engine.spec.initial_weights(self.randomness.torch("initial weights", al_round))
-        server = self.algorithm.start(weights, self.parameters)
+        server = self.algorithm.start(placed(weights, self.engine.device), self.parameters)
         self.own = [self.algorithm.client_start(server) for _ in range(self.clients)]
         return server
 
@@ -174,8 +174,9 @@ class Simulation:
     def snapshot(self) -> list[Weights]:
         return self.own
 
-    def restore(self, snapshot: list[Weights]) -> None:
-        self.own = snapshot
+    def restore(self, server: Server, snapshot: list[Weights]) -> Server:
+        self.own = [placed(own, self.engine.device) for own in snapshot]
+        return Server(placed(server.weights, self.engine.device), placed(server.control, self.engine.device))
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
+import torch
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server
-from fedactive.federated.weights import Weights
+from fedactive.federated.weights import Weights, placed
 from fedactive.federation import Query, QueryPhase
 
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
@@ -93,8 +94,12 @@ class State:
     # --- as plain values and tensors, for the checkpoint
 
     def to_plain(self) -> dict[str, Any]:
+        cpu = torch.device("cpu")  # a run begun on a GPU may go on without one
         plain = dict(vars(self))
-        plain["server"] = vars(self.server) if self.server else None
+        plain["clients"] = [placed(own, cpu) for own in self.clients]
+        plain["server"] = (
+            {name: placed(w, cpu) for name, w in vars(self.server).items()} if self.server else None
+        )
         plain["queries"] = [(r, vars(query), labels) for r, query, labels in self.queries]
         return plain
 

@@ -23,5 +23,10 @@ def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weight
     return mean
 
 
+def placed(weights: Weights, device: torch.device) -> Weights:
+    """The same weights on `device`; nothing is copied if they are there already."""
+    return {name: value.to(device) for name, value in weights.items()}
+
+
 def zeros_like(weights: Weights, names: Sequence[str]) -> Weights:
     return {name: torch.zeros_like(weights[name]) for name in names}
