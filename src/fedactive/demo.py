@@ -26,7 +26,7 @@ def demo_experiments(runs_dir: Path) -> list[Experiment]:
             alpha=0.1,
             augment="none",  # a mirrored digit is not a digit
             rounds=5,
-            fl_rounds=10,
+            fl_rounds=12,
             strategy=strategy,
             selector=selector,
             seed=seed,

@@ -21,6 +21,7 @@ from fedactive.federated import ALGORITHMS
 from fedactive.federated.schedules import SCHEDULES
 from fedactive.models import MODELS
 from fedactive.query import STRATEGIES
+from fedactive.query.strategy import parse_options
 from fedactive.settings import check, parse, setting, settings_of, write_toml
 
 DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning", "Machine"
@@ -52,6 +53,9 @@ class Experiment:
         "whose model chooses; auto is the strategy's own, or global where it leaves that open",
         QUERY,
         choices=("auto", "global", "local", "both", "none"),
+    )
+    strategy_options: str = setting(
+        "", "parameters of the strategy as name=value,... (see `fedactive strategies`)", QUERY
     )
     budget: float = setting(
         5.0, "labels per AL round, percent of all training samples, shared equally", QUERY, low=0.01, high=100
@@ -110,6 +114,8 @@ class Experiment:
             raise ConfigurationError(
                 "selector", self.selector, f"{' or '.join(allowed)} with strategy {self.strategy}"
             )
+        options = parse_options(self.strategy, self.strategy_options)
+        settle(self, "strategy_options", ",".join(f"{name}={value}" for name, value in options.items()))
         if self.rounds == 0:
             settle(self, "rounds", max(1, round(DATASETS[self.dataset].label_until / self.budget)))
         if self.budget * self.rounds > 100 + self.budget:

@@ -65,9 +65,11 @@ class Lines:
 class Bars:
     """One bar per run, in FL rounds, with the AL round and the accuracy beside it."""
 
-    def __init__(self) -> None:
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
+        self.experiment = experiment
+        # A display of its own for each run: one that is started again would draw the finished bars again.
         self.bars = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description:24}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),
@@ -75,12 +77,9 @@ class Bars:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
-
-    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
-        self.experiment = experiment
-        self.bars.start()
         total = experiment.rounds * experiment.fl_rounds
         self.task = self.bars.add_task(label(experiment), total=total, completed=fl_rounds_done, note="")
+        self.bars.start()
 
     def querying(self, al_round: int) -> None:
         self.bars.update(self.task, note=f"AL {al_round}/{self.experiment.rounds}  querying …    ")

@@ -34,7 +34,7 @@ class Simulation:
         self.split = split
         self.clients = experiment.clients
         self.randomness = Randomness(experiment.seed)
-        self.strategy = make_strategy(experiment.strategy, experiment.selector)
+        self.strategy = make_strategy(experiment.strategy, experiment.selector, experiment.strategy_options)
         self.algorithm = make_algorithm(experiment.algorithm, experiment.mu)
         self.parameters = [name for name, _ in engine.model.named_parameters()]
         self.oracle = engine.dataset.train_labels.cpu()  # the only place that knows labels nobody asked for
@@ -51,16 +51,22 @@ class Simulation:
                 [Query(k, samples, torch.zeros(len(samples))) for k, samples in enumerate(first)]
             )
         seconds: dict[str, float] = {}
-        local: list[Weights] = []
-        if "local" in self.strategy.needs:
-            with clock(seconds, "local-only training"):
-                local = self.train_local_only(al_round)
+        models: dict[str, list[Weights]] = {"global": [weights] * self.clients}
+        with clock(seconds, "local-only training"):
+            if "local" in self.strategy.needs:
+                # One fresh initialisation for all clients, new in each AL round.
+                fresh = self.engine.spec.initial_weights(
+                    self.randomness.torch("local-only weights", al_round)
+                )
+                models["local"] = self.train_alone(al_round, fresh)
+            if "finetuned" in self.strategy.needs:
+                models["finetuned"] = self.train_alone(al_round, weights)
         with clock(seconds, "scoring"):
-            pools = self.views(weights, local)
+            pools = self.views(models)
         with clock(seconds, "selection"):
             queries = [self.ask(al_round, k, pool) for k, pool in enumerate(pools)]
         with clock(seconds, "local-only evaluation"):
-            accuracy = [self.evaluate(w) for w in local]
+            accuracy = [self.evaluate(w) for w in models.get("local", [])]
         return QueryPhase(queries, accuracy, seconds)
 
     def ask(self, al_round: int, client: int, pool: Pool) -> Query:
@@ -68,38 +74,36 @@ class Simulation:
         chosen = self.strategy.select(pool, self.split.budget, rng)
         return Query(client, self.unlabelled(client)[chosen.indices.cpu()], chosen.scores.cpu())
 
-    def views(self, weights: Weights, local: list[Weights]) -> list[Pool]:
-        """What the strategy sees of each client; asking for it here keeps inference out of the selection."""
+    def views(self, models: dict[str, list[Weights]]) -> list[Pool]:
+        """What the strategy sees of each client."""
 
         @cache  # one model's outputs on all clients' samples, however many strategies or steps ask for them
         def outputs(model: str, labelled: bool) -> list[Outputs]:
             samples = self.known if labelled else [self.unlabelled(k) for k in range(self.clients)]
+            images, weights = self.engine.dataset.train_images, models[model]
             if model == "global":  # one model for all: their samples in one go
-                logits, z = self.engine.infer(weights, self.engine.dataset.train_images[torch.cat(samples)])
+                logits, z = self.engine.infer(weights[0], images[torch.cat(samples)])
                 sizes = [len(s) for s in samples]
                 return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
-            return [
-                Outputs(*self.engine.infer(w, self.engine.dataset.train_images[s]))
-                for w, s in zip(local, samples, strict=True)
-            ]
+            return [Outputs(*self.engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]
 
-        for model in self.strategy.needs:
-            outputs(model, False)
-        return [
-            Pool(
+        def view(k: int) -> Pool:
+            return Pool(
                 size=len(self.unlabelled(k)),
                 classes=self.engine.spec.classes,
-                labels=self.oracle[self.known[k]],
-                unlabelled=lambda model, k=k: outputs(model, False)[k],  # type: ignore[misc]
-                labelled=lambda model, k=k: outputs(model, True)[k],  # type: ignore[misc]
+                labels=self.oracle[self.known[k]].to(self.engine.device),
+                unlabelled=lambda model: outputs(model, labelled=False)[k],
+                labelled=lambda model: outputs(model, labelled=True)[k],
+                head=lambda model: (models[model][k]["head.weight"], models[model][k]["head.bias"]),
             )
-            for k in range(self.clients)
-        ]
 
-    def train_local_only(self, al_round: int) -> list[Weights]:
-        """Θ_k*: one fresh initialisation for all, then each client's own labels until they are learnt."""
+        for model in self.strategy.needs:  # ahead of the selection, so that its time is only its own
+            outputs(model, labelled=False)
+        return [view(k) for k in range(self.clients)]
+
+    def train_alone(self, al_round: int, start: Weights) -> list[Weights]:
+        """Θ_k*: each client by itself, on its own labels, until it has learnt them."""
         e = self.experiment
-        start = self.engine.spec.initial_weights(self.randomness.torch("local-only weights", al_round))
         jobs = [
             LocalJob(
                 start=start,

@@ -7,9 +7,11 @@ import torch
 
 from fedactive.query import Outputs, Pool
 
+MODELS = ("global", "local", "finetuned")
+
 
 def make_pool(n: int, classes: int, dimensions: int = 4, labelled: int = 5, seed: int = 0, **outputs) -> Pool:
-    """A pool of n samples with random outputs for both models; `outputs` replaces logits or embeddings."""
+    """A pool of n samples with random outputs for all models; `outputs` replaces logits or embeddings."""
     rng = torch.Generator().manual_seed(seed)
 
     def draw(count: int) -> dict[str, Outputs]:
@@ -17,7 +19,7 @@ def make_pool(n: int, classes: int, dimensions: int = 4, labelled: int = 5, seed
             model: Outputs(
                 torch.randn(count, classes, generator=rng) * 2, torch.randn(count, dimensions, generator=rng)
             )
-            for model in ("global", "local")
+            for model in MODELS
         }
 
     unlabelled, known = draw(n), draw(labelled)
@@ -27,7 +29,11 @@ def make_pool(n: int, classes: int, dimensions: int = 4, labelled: int = 5, seed
             outputs.get(f"{model}_embeddings", unlabelled[model].embeddings),
         )
     labels = torch.randint(classes, (labelled,), generator=rng)
-    return Pool(n, classes, labels, unlabelled.__getitem__, known.__getitem__)
+    heads = {
+        model: (torch.randn(classes, dimensions, generator=rng), torch.randn(classes, generator=rng))
+        for model in MODELS
+    }
+    return Pool(n, classes, labels, unlabelled.__getitem__, known.__getitem__, heads.__getitem__)
 
 
 @pytest.fixture(name="make_pool")

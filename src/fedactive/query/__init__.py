@@ -1,20 +1,38 @@
 """Query strategies: one file, one strategy. Importing this package registers those that come with it."""
 
+from fedactive.query.badge import Badge
+from fedactive.query.coreset import Coreset
 from fedactive.query.entropy import Entropy
+from fedactive.query.least_confidence import LeastConfidence
 from fedactive.query.logo import LoGo
+from fedactive.query.margin import Margin
 from fedactive.query.pool import Outputs, Pool
 from fedactive.query.random import Random
-from fedactive.query.strategy import STRATEGIES, Selection, Strategy, make_strategy, register
+from fedactive.query.strategy import (
+    STRATEGIES,
+    ScoringStrategy,
+    Selection,
+    Strategy,
+    make_strategy,
+    parameter,
+    register,
+)
 
 __all__ = [
     "STRATEGIES",
+    "Badge",
+    "Coreset",
     "Entropy",
+    "LeastConfidence",
     "LoGo",
+    "Margin",
     "Outputs",
     "Pool",
     "Random",
+    "ScoringStrategy",
     "Selection",
     "Strategy",
     "make_strategy",
+    "parameter",
     "register",
 ]

@@ -5,29 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import torch
+from torch import Tensor
 
-from fedactive.query.kernels import top
-from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, register
+from fedactive.query.pool import Outputs
+from fedactive.query.strategy import ScoringStrategy, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class Entropy(Strategy):
+class Entropy(ScoringStrategy):
     name = "entropy"
     summary = "highest predictive entropy first"
     paper = "Wang & Shang, IJCNN 2014"
-    selectors = ("global", "local")
 
-    selector: str = "global"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({self.selector})
-
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        entropy = pool.unlabelled(self.selector).entropy
-        chosen = top(entropy, budget, rng)
-        return Selection(chosen, entropy[chosen])
+    @staticmethod
+    def score(outputs: Outputs) -> Tensor:
+        """H(p) = -Σ_c p_c ln p_c."""
+        return outputs.entropy

@@ -29,6 +29,12 @@ class Outputs:
         return entropy
 
     @cached_property
+    def residual(self) -> Tensor:
+        """q_c = 1[ŷ = c] - p_c; the whole gradient of the last layer is z ⊗ q."""
+        predicted = torch.nn.functional.one_hot(self.probabilities.argmax(1), self.probabilities.shape[1])
+        return predicted - self.probabilities
+
+    @cached_property
     def hallucinated_gradient(self) -> Tensor:
         """g = z·(1 - p_ŷ): the gradient of the last layer's row for the predicted class (Eq. 5 of LoGo)."""
         return self.embeddings * (1 - self.probabilities.amax(1, keepdim=True))
@@ -44,12 +50,14 @@ class Pool:
         labels: Tensor,
         unlabelled: Callable[[str], Outputs],
         labelled: Callable[[str], Outputs],
+        head: Callable[[str], tuple[Tensor, Tensor]],
     ) -> None:
         self.size = size  # unlabelled samples
         self.classes = classes
         self.labels = labels  # of the labelled samples, in the order of `labelled`
-        self.unlabelled = unlabelled  # outputs of the model "global" or "local" on the unlabelled samples
-        self.labelled = labelled
+        self.unlabelled = unlabelled  # outputs of the model of that name on the unlabelled samples
+        self.labelled = labelled  # the same on the labelled samples
+        self.head = head  # the last layer of the model of that name: W (C, d) and b (C,)
 
     def __len__(self) -> int:
         return self.size

@@ -6,6 +6,7 @@ needs. `select` is pure: it sees model outputs through the pool, labels nothing 
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -13,8 +14,9 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from fedactive.errors import unknown_name
-from fedactive.query.pool import Pool
+from fedactive.errors import ConfigurationError, unknown_name
+from fedactive.query.kernels import top
+from fedactive.query.pool import Outputs, Pool
 
 
 @dataclass(frozen=True)
@@ -27,22 +29,57 @@ class Selection:
 
 
 class Strategy(ABC):
-    """Abstract; strategies themselves are final. Parameters are fields of a frozen dataclass."""
+    """Abstract; strategies themselves are final.
+
+    Parameters are fields of a frozen dataclass, made with `parameter`. Strategies that leave open whose model
+    chooses have a field `selector` besides; it holds the model's name.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `fedactive strategies`
     paper: ClassVar[str]
-    # Whose models may choose: "none", "both", or any of "global" and "local" (the first is the default).
+    # Whose models may choose: ("none",), ("both",), or any of "global" and "local", the default first.
     selectors: ClassVar[tuple[str, ...]]
 
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """The models whose outputs `select` asks the pool for: any of "global" and "local"."""
+        """The models whose outputs `select` asks the pool for, among
+
+        - "global": the federated model;
+        - "local": trained on the client's own labels only, from scratch;
+        - "finetuned": the global model, trained on the client's own labels.
+        """
 
     @abstractmethod
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         """min(budget, len(pool)) different positions of the pool."""
+
+
+@dataclass(frozen=True)
+class ScoringStrategy(Strategy):
+    """Abstract: a strategy that gives every sample a score by itself and takes the highest.
+
+    These can also be the micro step of LoGo.
+    """
+
+    selectors = ("global", "local")
+
+    selector: str = "global"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({self.selector})
+
+    @staticmethod
+    @abstractmethod
+    def score(outputs: Outputs) -> Tensor:
+        """How much each sample is wanted."""
+
+    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
+        score = self.score(pool.unlabelled(self.selector))
+        chosen = top(score, budget, rng)
+        return Selection(chosen, score[chosen])
 
 
 STRATEGIES: dict[str, type[Strategy]] = {}
@@ -56,9 +93,39 @@ def register(strategy: S) -> S:
     return strategy
 
 
-def make_strategy(name: str, selector: str) -> Strategy:
+def parameter(default: str, choices: tuple[str, ...], help: str) -> Any:
+    """A field of a strategy that can be set with --strategy-options name=value."""
+    return field(default=default, metadata={"choices": choices, "help": help})
+
+
+def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
+    fields = dataclasses.fields(strategy) if dataclasses.is_dataclass(strategy) else ()
+    return [f for f in fields if "choices" in f.metadata]
+
+
+def parse_options(name: str, text: str) -> dict[str, str]:
+    """`a=x,b=y` as the parameters of the strategy, checked; those that only repeat a default are left out."""
+    known = {f.name: f for f in parameters_of(STRATEGIES[name])}
+    options = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in known:
+            if not known:
+                raise ConfigurationError("strategy_options", text, f"nothing: {name} has no options")
+            raise unknown_name("strategy_options", key, known)
+        if value not in known[key].metadata["choices"]:
+            raise unknown_name(f"strategy_options: {key}", value, known[key].metadata["choices"])
+        if value != known[key].default:
+            options[key] = value
+    return dict(sorted(options.items()))
+
+
+def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
     """The strategy of that name; `selector` matters only to those that leave the choice open."""
     if name not in STRATEGIES:
         raise unknown_name("strategy", name, STRATEGIES)
     strategy = STRATEGIES[name]
-    return strategy(selector=selector) if len(strategy.selectors) > 1 else strategy()  # type: ignore[call-arg]
+    arguments: dict[str, Any] = dict(parse_options(name, options))
+    if len(strategy.selectors) > 1:
+        arguments["selector"] = selector
+    return strategy(**arguments)

@@ -1,0 +1,33 @@
+"""Core-set (Sener & Savarese, ICLR 2018): the samples farthest from what is labelled, by embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from fedactive.query.kernels import k_centre
+from fedactive.query.pool import Pool
+from fedactive.query.strategy import Selection, Strategy, register
+
+
+@final
+@register
+@dataclass(frozen=True)
+class Coreset(Strategy):
+    name = "coreset"
+    summary = "greedy k-centre: the samples farthest from what is labelled and chosen"
+    paper = "Sener & Savarese, ICLR 2018"
+    selectors = ("global", "local")
+
+    selector: str = "global"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({self.selector})
+
+    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
+        labelled, unlabelled = pool.labelled(self.selector), pool.unlabelled(self.selector)
+        chosen, distance = k_centre(unlabelled.embeddings, labelled.embeddings, min(budget, len(pool)), rng)
+        return Selection(chosen, distance)
