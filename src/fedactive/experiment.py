@@ -133,8 +133,15 @@ class Experiment:
 
     @property
     def hash(self) -> str:
-        """Ten hexadecimal digits of the fields that decide the result; where it runs is not among them."""
-        identity = {item.name: getattr(self, item.name) for item in settings_of(Experiment) if item.identity}
+        """Ten hexadecimal digits of the fields that decide the result; where it runs is not among them.
+
+        Defaults do not count: a setting added later leaves the names of older runs as they are.
+        """
+        identity = {
+            item.name: getattr(self, item.name)
+            for item in settings_of(Experiment)
+            if item.identity and getattr(self, item.name) != item.default
+        }
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 
     def to_toml(self) -> str:

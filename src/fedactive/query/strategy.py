@@ -99,8 +99,10 @@ def parameter(default: str, choices: tuple[str, ...], help: str) -> Any:
 
 
 def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
-    fields = dataclasses.fields(strategy) if dataclasses.is_dataclass(strategy) else ()
-    return [f for f in fields if "choices" in f.metadata]
+    if not dataclasses.is_dataclass(strategy):
+        return []
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(strategy)
+    return [item for item in fields if "choices" in item.metadata]
 
 
 def parse_options(name: str, text: str) -> dict[str, str]:
