@@ -22,7 +22,9 @@ from fedactive.experiment import Experiment
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
 from fedactive.progress import make_progress
-from fedactive.query import STRATEGIES
+from fedactive.query import STRATEGIES, make_strategy
+from fedactive.query.plugins import load_file
+from fedactive.query.strategy import parameters_of
 from fedactive.settings import Setting, settings_of
 
 app = typer.Typer(
@@ -35,7 +37,13 @@ data_app = typer.Typer(help="Get datasets, and check those that are there.", no_
 app.add_typer(data_app, name="data")
 
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
+Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]
 DatasetName = Annotated[str, typer.Argument(help="dataset (see `fedactive datasets`)", metavar="NAME")]
+
+
+def load_plugin(path: Path | None) -> None:
+    if path is not None:
+        load_file(path)
 
 
 def option(item: Setting) -> inspect.Parameter:
@@ -52,12 +60,13 @@ def option(item: Setting) -> inspect.Parameter:
     )
 
 
-def run(config: Path | None, **flags: str | None) -> None:
+def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     """Run one experiment, or go on with one that was stopped.
 
     The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
     win over it. The same configuration always means the same run folder, so the same command resumes.
     """
+    load_plugin(plugin)
     given = {name: value for name, value in flags.items() if value is not None}
     if config is not None and not config.is_file():
         raise ConfigurationError("config", str(config), "a TOML file that exists")
@@ -72,8 +81,11 @@ def run(config: Path | None, **flags: str | None) -> None:
 def with_settings(command: Any) -> Any:
     """Give a command one flag per setting of Experiment."""
     config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings")]
-    first = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=config)
-    parameters = [first, *map(option, settings_of(Experiment))]
+    files = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("config", config), ("plugin", Plugin))
+    ]
+    parameters = [*files, *map(option, settings_of(Experiment))]
     command.__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
@@ -98,11 +110,20 @@ def demo(
 
 
 @app.command()
-def strategies() -> None:
-    """List the query strategies."""
-    table = Table("strategy", "selector", "what it queries", "paper")
+def strategies(plugin: Plugin = None) -> None:
+    """List the query strategies: what they query, whose models they need, and their options."""
+    load_plugin(plugin)
+    columns = ("strategy", "selector", "what it queries", "models it needs", "options", "paper")
+    table = Table(*columns, show_lines=True)
     for name, strategy in sorted(STRATEGIES.items()):
-        table.add_row(name, " or ".join(strategy.selectors), strategy.summary, strategy.paper)
+        needs = [make_strategy(name, selector).needs for selector in strategy.selectors]
+        models = " or ".join(" and ".join(sorted(need)) or "none" for need in needs)
+        options = "\n".join(
+            f"{p.name}= {', '.join(p.metadata['choices'])} ({p.metadata['help']}; default {p.default})"
+            for p in parameters_of(strategy)
+        )
+        selector = " or ".join(strategy.selectors)
+        table.add_row(name, selector, strategy.summary, models, escape(options), strategy.paper)
     Console().print(table)
 
 

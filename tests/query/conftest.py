@@ -6,36 +6,27 @@ import pytest
 import torch
 
 from fedactive.query import Outputs, Pool
+from fedactive.query.contract import make_pool
 
-MODELS = ("global", "local", "finetuned")
 
+def pool_of(
+    n: int, classes: int, dimensions: int = 4, labelled: int = 5, seed: int = 0, **chosen: torch.Tensor
+) -> Pool:
+    """A random pool in which some outputs are chosen: `local_logits=...`, `global_embeddings=...`, ..."""
+    pool = make_pool(n, classes, dimensions=dimensions, labelled=labelled, seed=seed)
+    original = pool.unlabelled
 
-def make_pool(n: int, classes: int, dimensions: int = 4, labelled: int = 5, seed: int = 0, **outputs) -> Pool:
-    """A pool of n samples with random outputs for all models; `outputs` replaces logits or embeddings."""
-    rng = torch.Generator().manual_seed(seed)
-
-    def draw(count: int) -> dict[str, Outputs]:
-        return {
-            model: Outputs(
-                torch.randn(count, classes, generator=rng) * 2, torch.randn(count, dimensions, generator=rng)
-            )
-            for model in MODELS
-        }
-
-    unlabelled, known = draw(n), draw(labelled)
-    for model in unlabelled:
-        unlabelled[model] = Outputs(
-            outputs.get(f"{model}_logits", unlabelled[model].logits),
-            outputs.get(f"{model}_embeddings", unlabelled[model].embeddings),
+    def unlabelled(model: str) -> Outputs:
+        outputs = original(model)
+        return Outputs(
+            chosen.get(f"{model}_logits", outputs.logits),
+            chosen.get(f"{model}_embeddings", outputs.embeddings),
         )
-    labels = torch.randint(classes, (labelled,), generator=rng)
-    heads = {
-        model: (torch.randn(classes, dimensions, generator=rng), torch.randn(classes, generator=rng))
-        for model in MODELS
-    }
-    return Pool(n, classes, labels, unlabelled.__getitem__, known.__getitem__, heads.__getitem__)
+
+    pool.unlabelled = unlabelled
+    return pool
 
 
 @pytest.fixture(name="make_pool")
 def _make_pool():
-    return make_pool
+    return pool_of

@@ -1,34 +1,31 @@
-"""The contract that every registered strategy keeps, whoever wrote it."""
+"""The contract that every registered strategy keeps, with all its options."""
+
+from itertools import product
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import make_pool
-from fedactive.query import STRATEGIES, make_strategy
-
-EVERY = [(name, selector) for name, strategy in sorted(STRATEGIES.items()) for selector in strategy.selectors]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
+from fedactive.query.contract import check_contract, check_selection, make_pool
+from fedactive.query.strategy import parameters_of
 
 
-def check(strategy, pool, budget, seed=0):
-    selection = strategy.select(pool, budget, rng(seed))
-    chosen = selection.indices.tolist()
-    assert len(chosen) == min(budget, len(pool))
-    assert len(set(chosen)) == len(chosen)
-    assert all(0 <= i < len(pool) for i in chosen)
-    assert len(selection.scores) == len(chosen)
-    assert torch.isfinite(selection.scores).all()
-    return chosen
+def every_variant():
+    """Each strategy with each selector and each value of its options."""
+    for name, strategy in sorted(STRATEGIES.items()):
+        options = [[f"{p.name}={value}" for value in p.metadata["choices"]] for p in parameters_of(strategy)]
+        for selector, chosen in product(strategy.selectors, product(*options)):
+            yield pytest.param(name, selector, ",".join(chosen), id="-".join((name, selector, *chosen)))
 
 
-@pytest.mark.parametrize(("name", "selector"), EVERY)
-class TestContract:
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@pytest.mark.parametrize(("name", "selector", "options"), list(every_variant()))
+class TestEveryStrategy:
+    def test_keeps_the_contract(self, name, selector, options):
+        check_contract(make_strategy(name, selector, options))
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     @given(
         n=st.integers(1, 300),
         budget=st.integers(0, 40) | st.integers(200, 400),
@@ -36,44 +33,64 @@ class TestContract:
         labelled=st.integers(0, 20),
         seed=st.integers(0, 5),
     )
-    def test_exact_budget_unique_and_repeatable(self, name, selector, n, budget, classes, labelled, seed):
-        strategy = make_strategy(name, selector)
+    def test_selects_exactly(self, name, selector, options, n, budget, classes, labelled, seed):
         pool = make_pool(n, classes, labelled=labelled, seed=seed)
-        assert check(strategy, pool, budget, seed) == check(strategy, pool, budget, seed)
+        check_selection(make_strategy(name, selector, options), pool, budget, seed)
 
-    def test_duplicate_points(self, name, selector):
-        pool = make_pool(30, 3, local_embeddings=torch.ones(30, 4), global_embeddings=torch.ones(30, 4))
-        check(make_strategy(name, selector), pool, 10)
 
-    def test_ties_are_broken_by_the_seed(self, name, selector):
-        same = {"global_logits": torch.zeros(40, 3), "local_logits": torch.zeros(40, 3)}
-        same |= {"global_embeddings": torch.ones(40, 4), "local_embeddings": torch.ones(40, 4)}
-        pool = make_pool(40, 3, **same)
-        strategy = make_strategy(name, selector)
-        assert len({tuple(check(strategy, pool, 5, seed)) for seed in range(5)}) > 1
+class Breaks(Strategy):
+    """A strategy that breaks the contract in a chosen way."""
 
-    @pytest.mark.parametrize("scale", [1e4, 1e30])
-    def test_certain_predictions(self, name, selector, scale):
-        certain = torch.eye(4).repeat(8, 1) * scale  # p is exactly 0 and 1
-        check(make_strategy(name, selector), make_pool(32, 4, global_logits=certain, local_logits=certain), 6)
+    def __init__(self, how):
+        self.how = how
 
-    def test_inputs_are_untouched(self, name, selector):
-        pool = make_pool(50, 5)
-        before = {
-            m: (pool.unlabelled(m).logits.clone(), pool.unlabelled(m).embeddings.clone())
-            for m in ("global", "local")
-        }
-        check(make_strategy(name, selector), pool, 12)
-        for model, (logits, z) in before.items():
-            assert torch.equal(pool.unlabelled(model).logits, logits)
-            assert torch.equal(pool.unlabelled(model).embeddings, z)
+    @property
+    def needs(self):
+        return frozenset()
 
-    def test_only_declared_models_are_asked(self, name, selector):
-        strategy = make_strategy(name, selector)
-        pool = make_pool(20, 3)
-        asked = set()
-        for part in ("unlabelled", "labelled"):
-            original = getattr(pool, part)
-            setattr(pool, part, lambda model, original=original: (asked.add(model), original(model))[1])
-        check(strategy, pool, 5)
-        assert asked <= strategy.needs
+    def select(self, pool, budget, rng):
+        chosen = torch.randperm(len(pool), generator=rng)[:budget]
+        match self.how:
+            case "fewer":
+                chosen = chosen[:-1]
+            case "twice" if len(chosen) > 1:
+                chosen[0] = chosen[1]
+            case "outside":
+                chosen = chosen + 1
+            case "global generator":
+                torch.randperm(3)
+            case "same for all seeds":
+                chosen = torch.arange(min(budget, len(pool)))
+            case "undeclared":
+                pool.unlabelled("local")
+            case "in place":
+                pool.unlabelled("global").logits.add_(1)
+        return Selection(chosen, torch.full((len(chosen),), torch.nan if self.how == "nan" else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("how", "complaint"),
+    [
+        ("fewer", "0 chosen, budget 1"),
+        ("twice", "chosen twice"),
+        ("outside", "outside the pool"),
+        ("nan", "not finite"),
+        ("same for all seeds", "not broken by the seed"),
+        ("undeclared", r"asked for \['local'\], declared \[\]"),
+        ("in place", "logits were changed"),
+    ],
+)
+def test_a_broken_strategy_is_found_out(how, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_contract(Breaks(how))
+
+
+def test_use_of_the_global_generator_is_found_out():
+    before = torch.random.get_rng_state()
+    with pytest.raises(AssertionError, match="global generator"):
+        check_contract(Breaks("global generator"))
+    torch.random.set_rng_state(before)
+
+
+def test_a_sound_strategy_passes():
+    check_contract(Breaks("not at all"))

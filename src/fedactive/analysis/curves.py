@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedactive.experiment import Experiment
 from fedactive.state import round_accuracy
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; black is for text.
@@ -22,16 +22,17 @@ def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
     """One row per run and AL round: `strategy, seed, al_round, labelled (percent), accuracy (percent)`."""
     tables = []
     for folder in folders:
-        experiment = Experiment.from_toml((folder / "experiment.toml").read_text())
+        # Read as it stands, not as an Experiment: the strategy may be a plugin that is not loaded here.
+        experiment = tomllib.loads((folder / "experiment.toml").read_text())
         metrics = pd.read_parquet(folder / "metrics.parquet")
         samples = len(pd.read_parquet(folder / "clients.parquet", columns=["client"]))
         labelled = metrics.groupby("al_round")["labelled"].first()
-        selector = "" if experiment.selector in ("none", "both") else f" ({experiment.selector})"
+        selector = "" if experiment["selector"] in ("none", "both") else f" ({experiment['selector']})"
         table = pd.DataFrame(
             {"labelled": 100 * labelled / samples, "accuracy": 100 * round_accuracy(metrics)}
         ).reset_index()
-        table.insert(0, "strategy", experiment.strategy + selector)
-        table.insert(1, "seed", experiment.seed)
+        table.insert(0, "strategy", experiment["strategy"] + selector)
+        table.insert(1, "seed", experiment["seed"])
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 

@@ -1,8 +1,12 @@
 """Query strategies: one file, one strategy. Importing this package registers those that come with it."""
 
+from fedactive.query import plugins
 from fedactive.query.badge import Badge
 from fedactive.query.coreset import Coreset
+from fedactive.query.ensemble_logit import EnsembleLogit
+from fedactive.query.ensemble_rank import EnsembleRank
 from fedactive.query.entropy import Entropy
+from fedactive.query.finetune import FineTune
 from fedactive.query.least_confidence import LeastConfidence
 from fedactive.query.logo import LoGo
 from fedactive.query.margin import Margin
@@ -22,7 +26,10 @@ __all__ = [
     "STRATEGIES",
     "Badge",
     "Coreset",
+    "EnsembleLogit",
+    "EnsembleRank",
     "Entropy",
+    "FineTune",
     "LeastConfidence",
     "LoGo",
     "Margin",
@@ -36,3 +43,5 @@ __all__ = [
     "parameter",
     "register",
 ]
+
+plugins.load_installed()

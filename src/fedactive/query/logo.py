@@ -1,7 +1,8 @@
 """LoGo (Kim, Bae, Song & Yun, CVPR 2023): diverse for the client, balanced for the federation.
 
 Macro step (Eq. 5, 6): k-means with B clusters in the *local-only* model's hallucinated gradient space.
-Micro step (Eq. 7): from each cluster the sample of highest entropy under the *global* model.
+Micro step (Eq. 7): from each cluster the most wanted sample by the *global* model, with entropy as the paper
+has it or with any other scoring strategy.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from torch import Tensor
 
 from fedactive.query.kernels import kmeans, top
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, register
+from fedactive.query.strategy import (
+    STRATEGIES,
+    ScoringNames,
+    ScoringStrategy,
+    Selection,
+    Strategy,
+    parameter,
+    register,
+)
 
 
 @final
@@ -26,6 +35,8 @@ class LoGo(Strategy):
     paper = "Kim et al., CVPR 2023"
     selectors = ("both",)
 
+    micro: str = parameter("entropy", ScoringNames(), "the scoring strategy of the micro step")
+
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"global", "local"})
@@ -35,9 +46,11 @@ class LoGo(Strategy):
         if budget == 0:
             return Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0))
         cluster = kmeans(pool.unlabelled("local").hallucinated_gradient, budget, rng)
-        entropy = pool.unlabelled("global").entropy
-        chosen = best_of_each(cluster, entropy, budget, rng)
-        return Selection(chosen, entropy[chosen], {"cluster": cluster[chosen]})
+        scoring = STRATEGIES[self.micro]
+        assert issubclass(scoring, ScoringStrategy)
+        score = scoring.score(pool.unlabelled("global"))
+        chosen = best_of_each(cluster, score, budget, rng)
+        return Selection(chosen, score[chosen], {"cluster": cluster[chosen]})
 
 
 def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -87,22 +88,30 @@ STRATEGIES: dict[str, type[Strategy]] = {}
 S = TypeVar("S", bound=type[Strategy])
 
 
+class ScoringNames(Container[str], Iterable[str]):
+    """The names of all scoring strategies, those registered later too."""
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, strategy in STRATEGIES.items() if issubclass(strategy, ScoringStrategy))
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+
 def register(strategy: S) -> S:
     """Class decorator: make a strategy known by its name."""
     STRATEGIES[strategy.name] = strategy
     return strategy
 
 
-def parameter(default: str, choices: tuple[str, ...], help: str) -> Any:
+def parameter(default: str, choices: Iterable[str], help: str) -> Any:
     """A field of a strategy that can be set with --strategy-options name=value."""
     return field(default=default, metadata={"choices": choices, "help": help})
 
 
 def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
-    if not dataclasses.is_dataclass(strategy):
-        return []
-    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(strategy)
-    return [item for item in fields if "choices" in item.metadata]
+    fields: dict[str, dataclasses.Field[Any]] = getattr(strategy, "__dataclass_fields__", {})
+    return [item for item in fields.values() if "choices" in item.metadata]
 
 
 def parse_options(name: str, text: str) -> dict[str, str]:

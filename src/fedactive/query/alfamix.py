@@ -1,0 +1,127 @@
+"""ALFA-Mix (Parvaneh et al., CVPR 2022): samples whose class changes when a little of an anchor is mixed in.
+
+The anchors z* are the class means of the labelled embeddings. With ŷ the class that the head W, b predicts at
+z, the mix of that length that raises the loss most, to first order, is
+
+    z̃ = z + α ⊙ (z* - z)    α = ε·‖z* - z‖₂·g / (‖g‖₂·(z* - z))    ε = cap/√d
+    g = ∇_z CE(W z + b, ŷ) = Wᵀ(p - 1_ŷ)
+
+with element-wise division. The product with z* - z cancels it: z̃ = z + ε·‖z* - z‖₂·g/‖g‖₂, which divides by
+nothing that may be 0 (where g is 0, z̃ = z). So the anchor only says how far to go along g, and
+
+- the logits of the mix are W z + b + ε·‖z* - z‖₂·W g/‖g‖₂: no mixed feature is ever built;
+- the lead of ŷ over the best other class is concave in that distance, so that a class once changed stays
+  changed: some anchor changes a sample's class exactly if the farthest one does.
+
+The cap grows until there are B candidates; k-means on these, one from each cluster, keeps the choice diverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedactive.query.kernels import kmeans, squared_distances, top
+from fedactive.query.logo import best_of_each
+from fedactive.query.pool import Pool
+from fedactive.query.strategy import Selection, Strategy, parameter, register
+
+CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@final
+@register
+@dataclass(frozen=True)
+class AlfaMix(Strategy):
+    """The head "global" is what the released code of LoGo does, which mixes features of the local model but
+    classifies them with the global one: this explains the paper's weak numbers of local ALFA-Mix."""
+
+    name = "alfamix"
+    summary = "samples that change class when mixed with class means, clustered"
+    paper = "Parvaneh et al., CVPR 2022"
+    selectors = ("global", "local")
+
+    selector: str = "global"
+    head: str = parameter(
+        "own",
+        ("own", "global"),
+        "whose last layer classifies mixes: the selector's, or always the global model's",
+    )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({self.selector, self.head_model})
+
+    @property
+    def head_model(self) -> str:
+        return "global" if self.head == "global" else self.selector
+
+    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
+        budget = min(budget, len(pool))
+        if budget == 0:
+            return Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0))
+        z = pool.unlabelled(self.selector).embeddings
+        weight, bias = (part.to(z) for part in pool.head(self.head_model))
+        anchors = class_means(pool.labelled(self.selector).embeddings, pool.labels, pool.classes)
+        ease = ease_of_change(z, anchors, weight, bias, budget)
+        candidates = ease.nonzero().squeeze(1)
+        if len(candidates) <= budget:
+            chosen = top(ease, budget, rng)  # all of them; the rest is equal at 0, so it fills up at random
+        else:
+            points = F.normalize(z[candidates])
+            cluster = kmeans(points, budget, rng)
+            # With duplicates some clusters are empty: then the next nearest of the others fill up.
+            nearness = -squared_distance_to_mean(points, cluster, budget)
+            chosen = candidates[best_of_each(cluster, nearness, budget, rng)]
+        return Selection(chosen, ease[chosen], {"candidates": len(candidates)})
+
+
+def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """The anchors, (C, d): a class without labels has the mean of all; without any labels there are none."""
+    if len(labels) == 0:
+        return embeddings[:0]
+    count = torch.bincount(labels, minlength=classes)[:, None]
+    sums = embeddings.new_zeros(classes, embeddings.shape[1]).index_add_(0, labels, embeddings)
+    return torch.where(count > 0, sums / count.clamp_min(1), embeddings.mean(0))
+
+
+def steepest(logits: Tensor, weight: Tensor) -> Tensor:
+    """g/‖g‖ for each sample, 0 where g is 0.
+
+    With p' the softmax over the classes other than ŷ, g = (1 - p_ŷ)·Wᵀ(p' - 1_ŷ). The first factor does not
+    matter to the direction; without it nothing is lost where p_ŷ rounds to 1.
+    """
+    predicted = logits.argmax(1, keepdim=True)
+    others = logits.scatter(1, predicted, -torch.inf).softmax(1).nan_to_num()  # nan: there is only one class
+    return F.normalize(others.scatter(1, predicted, -1.0) @ weight)
+
+
+def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wanted: int) -> Tensor:
+    """1/cap for the smallest cap that changes a sample's class, 0 where none does.
+
+    Caps are tried until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
+    """
+    ease = z.new_zeros(len(z))
+    if len(anchors) == 0:
+        return ease
+    logits = torch.addmm(bias, z, weight.T)
+    predicted = logits.argmax(1)
+    along = steepest(logits, weight) @ weight.T  # how the logits change along g/‖g‖
+    farthest = squared_distances(z, anchors).amax(1, keepdim=True).sqrt()
+    for cap in CAPS:
+        mixed = logits + cap / z.shape[1] ** 0.5 * farthest * along
+        ease[(mixed.argmax(1) != predicted) & (ease == 0)] = 1 / cap
+        if int(ease.count_nonzero()) >= wanted:
+            break
+    return ease
+
+
+def squared_distance_to_mean(points: Tensor, cluster: Tensor, clusters: int) -> Tensor:
+    """‖x - mean of x's cluster‖²."""
+    count = torch.bincount(cluster, minlength=clusters)[:, None]
+    sums = points.new_zeros(clusters, points.shape[1]).index_add_(0, cluster, points)
+    return ((points - (sums / count.clamp_min(1))[cluster]) ** 2).sum(1)

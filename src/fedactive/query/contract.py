@@ -1,0 +1,98 @@
+"""The contract every strategy keeps, as a check to call in the tests of your own strategy.
+
+from fedactive.query.contract import check_contract
+check_contract(MyStrategy())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedactive.query.pool import Outputs, Pool
+from fedactive.query.strategy import Strategy
+
+MODELS = ("global", "local", "finetuned")
+
+
+def make_pool(
+    n: int,
+    classes: int,
+    *,
+    labelled: int = 5,
+    dimensions: int = 4,
+    seed: int = 0,
+    logits: Tensor | None = None,
+    embeddings: Tensor | None = None,
+) -> Pool:
+    """A pool with random outputs of all models; `logits` and `embeddings` take their place if given."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=rng)
+
+    unlabelled, known, heads = {}, {}, {}
+    for model in MODELS:
+        y, z = normal(n, classes) * 2, normal(n, dimensions)
+        unlabelled[model] = Outputs(y if logits is None else logits, z if embeddings is None else embeddings)
+        known[model] = Outputs(normal(labelled, classes), normal(labelled, dimensions))
+        heads[model] = (normal(classes, dimensions), normal(classes))
+    labels = torch.randint(classes, (labelled,), generator=rng)
+    return Pool(n, classes, labels, unlabelled.__getitem__, known.__getitem__, heads.__getitem__)
+
+
+def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) -> list[int]:
+    """Exact budget, no repeats, inside the pool, finite scores, same seed same answer, inputs untouched."""
+    seen = {model: pool.unlabelled(model) for model in MODELS}
+    before = {model: (o.logits.clone(), o.embeddings.clone()) for model, o in seen.items()}
+    globally = torch.random.get_rng_state()
+
+    first, again = (strategy.select(pool, budget, torch.Generator().manual_seed(seed)) for _ in range(2))
+    chosen: list[int] = first.indices.tolist()
+    assert len(chosen) == min(budget, len(pool)), f"{len(chosen)} chosen, budget {budget}, pool {len(pool)}"
+    assert len(set(chosen)) == len(chosen), "a sample was chosen twice"
+    assert all(0 <= i < len(pool) for i in chosen), "a position outside the pool"
+    assert len(first.scores) == len(chosen), "one score per chosen sample"
+    assert bool(torch.isfinite(first.scores).all()), "a score that is not finite"
+    assert chosen == again.indices.tolist(), "the same seed gave another answer"
+
+    for model, (logits, z) in before.items():
+        assert torch.equal(seen[model].logits, logits), "logits were changed"
+        assert torch.equal(seen[model].embeddings, z), "embeddings were changed"
+    assert torch.equal(globally, torch.random.get_rng_state()), "torch's global generator was used"
+    return chosen
+
+
+def check_contract(strategy: Strategy) -> None:
+    """Run a strategy through every corner of the contract; AssertionError says what it broke."""
+    for n, budget in ((1, 1), (1, 5), (30, 0), (30, 7), (30, 30), (30, 50), (200, 20)):
+        for classes in (1, 2, 10):
+            check_selection(strategy, make_pool(n, classes, labelled=min(n, 8)), budget)
+    check_selection(strategy, make_pool(40, 5, labelled=0), 10)  # nothing is labelled yet
+
+    alike = torch.ones(40, 4)
+    check_selection(strategy, make_pool(40, 3, embeddings=alike), 10)  # duplicate points
+    check_selection(strategy, make_pool(40, 3, embeddings=torch.zeros(40, 4)), 10)
+    for certainty in (1e4, 1e30):  # probabilities that are exactly 0 and 1
+        check_selection(strategy, make_pool(40, 4, logits=torch.eye(4).repeat(10, 1) * certainty), 6)
+
+    tied = make_pool(40, 3, logits=torch.zeros(40, 3), embeddings=alike)
+    answers = {tuple(check_selection(strategy, tied, 5, seed)) for seed in range(6)}
+    assert len(answers) > 1, "ties are not broken by the seed"
+
+    pool = make_pool(20, 3)
+    asked: set[str] = set()
+
+    def listened(view: Callable[[str], Any]) -> Callable[[str], Any]:
+        def ask(model: str) -> Any:
+            asked.add(model)
+            return view(model)
+
+        return ask
+
+    pool.unlabelled, pool.labelled, pool.head = map(listened, (pool.unlabelled, pool.labelled, pool.head))
+    strategy.select(pool, 5, torch.Generator())
+    assert asked <= strategy.needs, f"asked for {sorted(asked)}, declared {sorted(strategy.needs)}"

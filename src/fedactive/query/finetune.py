@@ -1,0 +1,30 @@
+"""The global model fine-tuned on the client's labels chooses (Sec. 5.3 of LoGo, "Fine-tuning")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from fedactive.query.pool import Pool
+from fedactive.query.strategy import Selection, Strategy, make_strategy, parameter, register
+
+
+@final
+@register
+@dataclass(frozen=True)
+class FineTune(Strategy):
+    name = "finetune"
+    summary = "entropy or BADGE by the global model after training on the client's own labels"
+    paper = "Kim et al., CVPR 2023"
+    selectors = ("both",)
+
+    base: str = parameter("entropy", ("entropy", "badge"), "the strategy that uses the fine-tuned model")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"finetuned"})
+
+    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
+        return make_strategy(self.base, "finetuned").select(pool, budget, rng)

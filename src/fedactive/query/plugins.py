@@ -1,0 +1,43 @@
+"""Strategies from outside the package: a file named on the command line, or an installed package.
+
+A file is imported and registers its strategies by `@register`. An installed package names its module under
+the entry point group `fedactive.strategies`; it is imported along with the strategies that come with us.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from fedactive.errors import UserError
+
+GROUP = "fedactive.strategies"
+
+
+def load_file(path: Path) -> None:
+    """Import a Python file that registers one or more strategies."""
+    if not path.is_file():
+        raise UserError(f"plugin {path} not found")
+    name = f"fedactive_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"plugin {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"plugin {path} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def load_installed() -> None:
+    """Import the strategies of installed packages."""
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            raise UserError(
+                f"the strategies of {entry.value} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
