@@ -1,8 +1,10 @@
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedactive.analysis.diversity import transport_cost
 from fedactive.query import LoGo
+from fedactive.query.contract import make_pool
 from fedactive.query.logo import best_of_each
 
 
@@ -13,7 +15,7 @@ def test_worked_example(make_pool):
     pool = make_pool(6, 2, local_embeddings=z, local_logits=torch.zeros(6, 2), global_logits=logits)
     selection = LoGo().select(pool, 2, torch.Generator().manual_seed(0))
     assert selection.indices.tolist() == [1, 5]  # the highest entropy of each group
-    assert len(set(selection.diagnostics["cluster"].tolist())) == 2
+    assert len(set(selection.diagnostics["cluster"][selection.indices].tolist())) == 2
 
 
 def test_the_gradient_scales_the_embedding_by_uncertainty(make_pool):
@@ -46,4 +48,42 @@ def test_first_picks_come_first_and_are_never_lost(clusters, count, seed):
 def test_one_pick_per_cluster(make_pool):
     pool = make_pool(200, 5, dimensions=8)
     selection = LoGo().select(pool, 20, torch.Generator().manual_seed(1))
-    assert len(set(selection.diagnostics["cluster"].tolist())) == 20
+    assert len(set(selection.diagnostics["cluster"][selection.indices].tolist())) == 20
+
+
+def pool_with_clusters(seed, n=80, budget=12):
+    pool = make_pool(n, 4, dimensions=5, seed=seed)
+    selection = LoGo().select(pool, budget, torch.Generator().manual_seed(seed))
+    points = pool.unlabelled("local").hallucinated_gradient.numpy()
+    return points, selection.diagnostics["cluster"].numpy(), selection.indices.numpy()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000))
+def test_remark_1_every_query_lies_in_its_own_cluster_and_is_its_most_uncertain(seed):
+    pool = make_pool(80, 4, dimensions=5, seed=seed)
+    selection = LoGo().select(pool, 12, torch.Generator().manual_seed(seed))
+    cluster, entropy = selection.diagnostics["cluster"], pool.unlabelled("global").entropy
+    assert sorted(cluster[selection.indices].tolist()) == list(range(12))
+    for i in selection.indices.tolist():
+        assert entropy[i] == entropy[cluster == cluster[i]].max()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000))
+def test_remark_2_what_is_provable(seed):
+    """One query per cluster: each serves its own centroid, and no other mapping is cheaper.
+
+    Two queries from one cluster: some centroid is served from outside, which costs at least what every query
+    pays to its own centroid, the nearest one.
+    """
+    points, cluster, chosen = pool_with_clusters(seed)
+    near = 1 + 1e-2  # k-means stops a little before every point is with its nearest mean
+    M, own = transport_cost(points, cluster, chosen)
+    assert own / near <= M <= own * (1 + 1e-9)
+    doubled = chosen.copy()
+    doubled[0] = next(i for i in range(len(points)) if cluster[i] != cluster[chosen[0]] and i not in chosen)
+    M, own = transport_cost(points, cluster, doubled)
+    assert own / near <= M
+    best = min(((points[i] - points[cluster == cluster[i]].mean(0)) ** 2).sum() for i in range(len(points)))
+    assert len(chosen) * best / near <= M

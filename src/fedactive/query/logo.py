@@ -50,7 +50,7 @@ class LoGo(Strategy):
         assert issubclass(scoring, ScoringStrategy)
         score = scoring.score(pool.unlabelled("global"))
         chosen = best_of_each(cluster, score, budget, rng)
-        return Selection(chosen, score[chosen], {"cluster": cluster[chosen]})
+        return Selection(chosen, score[chosen], {"cluster": cluster})
 
 
 def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:

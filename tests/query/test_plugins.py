@@ -1,0 +1,83 @@
+"""A strategy from outside the package: the text of docs/STRATEGIES.md, used as it stands."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedactive.errors import UserError
+from fedactive.query import STRATEGIES
+from fedactive.query.contract import check_contract
+from fedactive.query.plugins import load_file
+
+GUIDE = Path(__file__).parent.parent.parent / "docs" / "STRATEGIES.md"
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    path = tmp_path / "my_strategy.py"
+    path.write_text(code)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def registry_is_put_back():
+    before = dict(STRATEGIES)
+    yield
+    STRATEGIES.clear()
+    STRATEGIES.update(before)
+
+
+def fedactive(*arguments, **options):
+    command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_the_guides_strategy_keeps_the_contract(plugin):
+    load_file(plugin)
+    check_contract(STRATEGIES["disagreement"]())
+
+
+def test_it_runs_from_the_command_line(plugin, tmp_path):
+    small = ("--dataset", "digits", "--clients", 3, "--rounds", 2, "--fl-rounds", 1, "--local-epochs", 1)
+    done = fedactive(
+        "run", "--plugin", plugin, "--strategy", "disagreement", *small, "--workers", 1, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "digits-disagreement-both-s1" in done.stdout
+    unknown = fedactive("run", "--strategy", "disagreement", cwd=tmp_path)
+    assert unknown.returncode == 2
+    assert "strategy: 'disagreement' was given" in unknown.stderr
+
+
+def test_an_installed_package_is_found_by_its_entry_point(plugin, tmp_path):
+    """What pip would leave behind: the module, and a dist-info folder that names it."""
+    site = tmp_path / "site"
+    info = site / "mine-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "my_strategy.py").write_text(plugin.read_text())
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fedactive.strategies]\nmine = my_strategy\n")
+    done = fedactive("strategies", env=os.environ | {"PYTHONPATH": str(site), "COLUMNS": "200"})
+    assert done.returncode == 0, done.stderr
+    assert "disagreement" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "not found"),
+        ("import nowhere", "cannot be loaded: ModuleNotFoundError"),
+        ("x = (", "SyntaxError"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path, content, sentence):
+    path = tmp_path / "broken.py"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        load_file(path)
