@@ -21,7 +21,7 @@ def test_the_demo_ends_with_a_table_a_picture_and_run_folders(tmp_path, monkeypa
         assert re.search(rf"{re.escape(name)}\s+│\s+\d+\.\d", text)
     (folder,) = tmp_path.iterdir()
     assert (folder / "learning-curves.png").read_bytes().startswith(b"\x89PNG")
-    runs = [path for path in folder.iterdir() if path.is_dir()]
+    runs = list(folder.glob("digits-*"))
     assert len(runs) == 8
     assert all((path / "done.json").exists() for path in runs)
     assert all(len(pd.read_parquet(path / "selections.parquet")) == 2 * 5 * 14 for path in runs)

@@ -229,3 +229,27 @@ def test_atomic_writes_keep_the_old_content_on_failure(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_strategies_of_one_seed_compute_round_one_once(small, tmp_path):
+    class Rounds(Silent):
+        def __init__(self):
+            self.al_rounds = set()
+
+        def trained(self, al_round, fl_round, accuracy):
+            self.al_rounds.add(al_round)
+
+    alone = run(small(strategy="logo", runs_dir=tmp_path / "alone"))
+    first, second, other_seed = Rounds(), Rounds(), Rounds()
+    run(small(strategy="random"), first)
+    shared = run(small(strategy="logo"), second)
+    run(small(strategy="logo", seed=2), other_seed)
+    assert (first.al_rounds, second.al_rounds, other_seed.al_rounds) == ({1, 2, 3}, {2, 3}, {1, 2, 3})
+    assert_same_results(alone.folder, shared.folder)
+
+
+def test_a_damaged_shared_round_is_computed_again(small):
+    run(small(strategy="random"))
+    (path,) = (small().runs_dir / ".first-rounds").iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    assert len(run(small(strategy="logo")).accuracy) == 3

@@ -61,6 +61,8 @@ def federated_active_learning(
             progress.trained(r, t, evaluation.accuracy)
         run.save()
         run.write_results()
+        if r == 1:
+            run.share_first_round()
     run.finish()
 
 

@@ -19,6 +19,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,15 +81,24 @@ class Run:
             self.save()
 
     def save(self) -> None:
-        buffer = io.BytesIO()
-        torch.save(self.state.to_plain(), buffer)
-        body = buffer.getvalue()
         current, previous = self.checkpoints
-        partial = write_partial(current, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        partial = write_partial(current, checkpoint_bytes(self.state))
         if current.exists():
             os.replace(current, previous)
         os.replace(partial, current)
         self.saved_at = time.monotonic()
+
+    def share_first_round(self) -> None:
+        """Leave the state after AL round 1 to other strategies of the same seed and setting."""
+        if not self.first_round.exists():
+            self.first_round.parent.mkdir(exist_ok=True)
+            write_atomically(self.first_round, checkpoint_bytes(self.state))
+
+    @property
+    def first_round(self) -> Path:
+        """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
+        common = replace(self.experiment, strategy="random", selector="auto", strategy_options="", rounds=1)
+        return self.experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
     def write_results(self) -> None:
         self.write_table("metrics", self.state.metrics())
@@ -122,21 +132,36 @@ class Run:
         # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
         path = current if current.exists() else previous
         if not path.exists():
-            return State()
-        magic, _, body = path.read_bytes().partition(b"\n")
-        if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
-            other = (
-                f"to go on from {previous.name}" if previous.exists() and path == current else "to start anew"
-            )
+            return (read_checkpoint(self.first_round) if self.first_round.exists() else None) or State()
+        state = read_checkpoint(path)
+        if state is None:
+            other = "to start anew"
+            if path == current and previous.exists():
+                other = f"to go on from {previous.name}"
             raise RunError(
                 f"{path} is damaged; move it away and run again {other} (nothing else was touched)"
             )
-        return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+        return state
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False)
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def checkpoint_bytes(state: State) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state.to_plain(), buffer)
+    body = buffer.getvalue()
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def read_checkpoint(path: Path) -> State | None:
+    """The state in a checkpoint, or None if the file is damaged."""
+    magic, _, body = path.read_bytes().partition(b"\n")
+    if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
+        return None
+    return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
