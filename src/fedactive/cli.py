@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +17,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from fedactive import __version__
+from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
+from fedactive.compare import Comparison, expand, shared_among
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.experiment import Experiment
+from fedactive.experiment import Experiment, parse_toml
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
 from fedactive.progress import make_progress
@@ -67,31 +71,69 @@ def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     win over it. The same configuration always means the same run folder, so the same command resumes.
     """
     load_plugin(plugin)
-    given = {name: value for name, value in flags.items() if value is not None}
-    if config is not None and not config.is_file():
-        raise ConfigurationError("config", str(config), "a TOML file that exists")
-    experiment = Experiment.from_toml(config.read_text() if config else "", **given)
-    try:
+    given = {name: text for name, text in flags.items() if text is not None}
+    experiment = Experiment.from_toml(read_config(config), **given)
+    with resumable():
         print_result(run_experiment(experiment, make_progress()))
+
+
+def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags: str | None) -> None:
+    """Run a grid of experiments: strategies, selectors, seeds and settings, several at a time.
+
+    Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
+    in the configuration file (seed = [1, 2, 3, 4]); every combination is a run. What is done is skipped, what
+    was stopped resumes, and a run that fails does not stop the others.
+    """
+    load_plugin(plugin)
+    given = {name: text.split(",") for name, text in flags.items() if text is not None}
+    experiments, jobs = shared_among(expand(parse_toml(read_config(config)) | given), jobs)
+    with resumable():
+        finished = Comparison(experiments, jobs, plugin).run()
+    done = [job.folder for job in finished if not job.failed]
+    if done:
+        for setting, curves in learning_curves(done).groupby("setting"):
+            where = f"{setting!s}: " if setting else ""
+            print_accuracy(mean_curves(curves), f"{where}test accuracy (%), mean over seeds, by % labelled")
+    failed = [job for job in finished if job.failed]
+    for job in failed:
+        print(f"failed: {job.experiment.name}: {job.last_line()} (log: {job.log})", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
+
+
+def read_config(path: Path | None) -> str:
+    if path is not None and not path.is_file():
+        raise ConfigurationError("config", str(path), "a TOML file that exists")
+    return path.read_text() if path else ""
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C inside the block ends the command with the sentence that tells how to resume."""
+    try:
+        yield
     except KeyboardInterrupt:
         print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
-def with_settings(command: Any) -> Any:
-    """Give a command one flag per setting of Experiment."""
+def with_settings(command: Any, **more: Any) -> Any:
+    """Give a command one flag per setting of Experiment, and those in `more`."""
     config = Annotated[Path | None, typer.Option("--config", help="TOML file with settings")]
-    files = [
+    flags = {"config": config, "plugin": Plugin} | more
+    own = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in (("config", config), ("plugin", Plugin))
+        for name, annotation in flags.items()
     ]
-    parameters = [*files, *map(option, settings_of(Experiment))]
+    parameters = [*own, *map(option, settings_of(Experiment))]
     command.__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
 
+JOBS = typer.Option("--jobs", help="runs at a time; by default one per core on a CPU, one on a GPU", min=1)
 app.command()(with_settings(run))
+app.command()(with_settings(compare, jobs=Annotated[int | None, JOBS]))
 
 
 @app.callback(invoke_without_command=True)

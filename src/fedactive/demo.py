@@ -7,9 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from fedactive.analysis.curves import learning_curves, mean_curves, plot_learning_curves
+from fedactive.analysis.curves import learning_curves, mean_curves, plot_learning_curves, print_accuracy
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
 from fedactive.progress import make_progress
@@ -52,14 +51,7 @@ def demo(runs_dir: Path) -> None:
     results = run_all(experiments, make_progress())
     curves = learning_curves([result.folder for result in results])
 
-    means = mean_curves(curves)
-    table = Table(title=f"Test accuracy (%), mean of {len(SEEDS)} seeds, by percent labelled")
-    table.add_column("strategy")
-    for percent in means.columns:
-        table.add_column(f"{percent:.0f}%", justify="right")
-    for name, row in means.iterrows():
-        table.add_row(str(name), *(f"{value:.1f}" for value in row))
-    console.print(table)
+    print_accuracy(mean_curves(curves), f"Test accuracy (%), mean of {len(SEEDS)} seeds, by percent labelled")
 
     picture = folder / "learning-curves.png"
     plot_learning_curves(curves, "Digits, 5 clients, alpha 0.1", picture)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,12 +151,22 @@ class Experiment:
     @classmethod
     def from_toml(cls, text: str, **overrides: Any) -> Experiment:
         """Read a TOML text; `overrides` (the command line's flags, as text or values) win over it."""
-        try:
-            values = {**tomllib.loads(text), **overrides}
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None
-        return cls.from_values(values)
+        return cls.from_values(parse_toml(text) | overrides)
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Experiment:
         return cls(**parse(settings_of(cls), values))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None
+
+
+def strategy_label(experiment: Mapping[str, Any]) -> str:
+    """`logo`, `entropy (local)`, `logo (micro=margin)`."""
+    details = [] if experiment["selector"] in ("none", "both") else [experiment["selector"]]
+    details += filter(None, [experiment.get("strategy_options")])
+    return str(experiment["strategy"]) + (f" ({', '.join(details)})" if details else "")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from fedactive.experiment import Experiment
+from fedactive.experiment import Experiment, strategy_label
 
 SECONDS_BETWEEN_LINES = 20.0
 
@@ -25,8 +25,7 @@ class Progress(Protocol):
 
 
 def label(experiment: Experiment) -> str:
-    selector = "" if experiment.selector in ("none", "both") else f" ({experiment.selector})"
-    return f"{experiment.strategy}{selector}, seed {experiment.seed}"
+    return f"{strategy_label(vars(experiment))}, seed {experiment.seed}"
 
 
 class Silent:

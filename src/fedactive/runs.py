@@ -90,15 +90,10 @@ class Run:
 
     def share_first_round(self) -> None:
         """Leave the state after AL round 1 to other strategies of the same seed and setting."""
-        if not self.first_round.exists():
-            self.first_round.parent.mkdir(exist_ok=True)
-            write_atomically(self.first_round, checkpoint_bytes(self.state))
-
-    @property
-    def first_round(self) -> Path:
-        """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
-        common = replace(self.experiment, strategy="random", selector="auto", strategy_options="", rounds=1)
-        return self.experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
+        path = first_round_file(self.experiment)
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, checkpoint_bytes(self.state))
 
     def write_results(self) -> None:
         self.write_table("metrics", self.state.metrics())
@@ -132,7 +127,8 @@ class Run:
         # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
         path = current if current.exists() else previous
         if not path.exists():
-            return (read_checkpoint(self.first_round) if self.first_round.exists() else None) or State()
+            shared = first_round_file(self.experiment)
+            return (read_checkpoint(shared) if shared.exists() else None) or State()
         state = read_checkpoint(path)
         if state is None:
             other = "to start anew"
@@ -147,6 +143,12 @@ class Run:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False)
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def first_round_file(experiment: Experiment) -> Path:
+    """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
+    common = replace(experiment, strategy="random", selector="auto", strategy_options="", rounds=1)
+    return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
 
 def checkpoint_bytes(state: State) -> bytes:

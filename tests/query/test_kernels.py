@@ -1,8 +1,20 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from fedactive.query.kernels import kmeans, kmeans_plus_plus, squared_distances, top
+from fedactive.paper import paper_table
+from fedactive.query.kernels import (
+    draw,
+    gradient_seeding,
+    k_centre,
+    kmeans,
+    kmeans_plus_plus,
+    squared_distances,
+    top,
+    update_centres,
+)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -13,6 +25,18 @@ def inertia(points, cluster) -> float:
     return sum(
         float(((points[cluster == c] - points[cluster == c].mean(0)) ** 2).sum()) for c in cluster.unique()
     )
+
+
+@st.composite
+def grids(draw, most: int = 60):
+    """Points with whole coordinates: duplicates are likely, and distances exact."""
+    n, d = draw(st.integers(1, most)), draw(st.integers(1, 4))
+    width = draw(st.sampled_from([1, 3, 20]))
+    seed = draw(st.integers(0, 1000))
+    return torch.randint(-width, width + 1, (n, d), generator=rng(seed)).float()
+
+
+examples = settings(max_examples=60, deadline=None)
 
 
 def test_top_orders_by_score_and_breaks_ties_at_random():
@@ -26,28 +50,173 @@ def test_distances():
     assert torch.allclose(squared_distances(x, c), torch.cdist(x, c) ** 2, atol=1e-4)
 
 
-def test_separate_groups_are_found():
-    centres = torch.tensor([[0.0, 0], [20, 0], [0, 20]])
-    points = (centres.repeat_interleave(30, 0) + torch.randn(90, 2, generator=rng())).float()
-    cluster = kmeans(points, 3, rng())
-    assert all(len(cluster[i * 30 : (i + 1) * 30].unique()) == 1 for i in range(3))
-    assert len(cluster.unique()) == 3
+def test_draws_follow_the_weights_row_by_row():
+    weights = torch.tensor([[0.0, 1, 0, 3], [2, 0, 0, 0]])
+    drawn = draw(weights, torch.rand(2, 4000, generator=rng()))
+    assert drawn.shape == (2, 4000)
+    assert set(drawn[0].tolist()) == {1, 3}
+    assert (drawn[0] == 3).float().mean() == pytest.approx(0.75, abs=0.03)
+    assert (drawn[1] == 0).all()
+    assert draw(torch.zeros(3), torch.tensor([0.5])).tolist() == [2]  # nothing to go by: still a position
 
 
-@pytest.mark.parametrize("k", [2, 10, 40])
-def test_as_good_as_scikit_learn(k):
-    points = torch.randn(400, 6, generator=rng(3))
-    theirs = KMeans(k, n_init=10, random_state=0).fit(points.numpy()).inertia_
-    assert inertia(points, kmeans(points, k, rng())) < 1.03 * theirs
+class TestKMeans:
+    def test_separate_groups_are_found(self):
+        centres = torch.tensor([[0.0, 0], [20, 0], [0, 20]])
+        points = (centres.repeat_interleave(30, 0) + torch.randn(90, 2, generator=rng())).float()
+        cluster = kmeans(points, 3, rng())
+        assert all(len(cluster[i * 30 : (i + 1) * 30].unique()) == 1 for i in range(3))
+        assert len(cluster.unique()) == 3
+
+    @pytest.mark.parametrize("k", [2, 10, 40])
+    def test_as_good_as_scikit_learn(self, k):
+        points = torch.randn(400, 6, generator=rng(3))
+        theirs = KMeans(k, n_init=10, random_state=0).fit(points.numpy()).inertia_
+        assert inertia(points, kmeans(points, k, rng())) < 1.02 * theirs
+
+    def test_as_good_as_scikit_learn_on_gradients(self):
+        # Few long vectors, many short ones, nothing negative: plain k-means++ starts end 10% worse here.
+        z = torch.relu(torch.randn(900, 40, generator=rng(4)))
+        points = z * torch.rand(900, 1, generator=rng(5)) ** 8
+        mine = [inertia(points, kmeans(points, 60, rng(seed))) for seed in range(3)]
+        theirs = [KMeans(60, n_init=10, random_state=seed).fit(points.numpy()).inertia_ for seed in range(3)]
+        assert sum(mine) < 1.01 * sum(theirs)
+
+    def test_far_from_the_origin(self):
+        points = torch.tensor([[0.0], [1.0], [10.0], [11.0]]) + 1e5
+        a, b, c, d = kmeans(points, 2, rng()).tolist()
+        assert a == b != c == d
+
+    @examples
+    @given(points=grids(), share=st.floats(0, 1), seed=st.integers(0, 5))
+    def test_a_local_optimum_without_empty_clusters(self, points, share, seed):
+        k = 1 + round(share * (len(points) - 1))
+        cluster = kmeans(points, k, rng(seed), restarts=2)
+        assert cluster.shape == (len(points),)
+        assert ((cluster >= 0) & (cluster < k)).all()
+        different = len(points.unique(dim=0))
+        assert len(cluster.unique()) == min(k, different)
+        if k >= different:
+            assert inertia(points, cluster) == pytest.approx(0, abs=1e-3)
+        means = torch.stack([points[cluster == c].mean(0) for c in cluster.unique()])
+        own = torch.empty(len(points))
+        for c in cluster.unique():
+            own[cluster == c] = ((points[cluster == c] - points[cluster == c].mean(0)) ** 2).sum(1)
+        slack = 0.1 + 0.01 * float(points.var(0, correction=0).sum())  # the last step may be a small one
+        assert (own <= squared_distances(points, means).amin(1) + slack).all()
+
+    @examples
+    @given(points=grids(30), seed=st.integers(0, 5))
+    def test_same_seed_same_clusters(self, points, seed):
+        k = 1 + len(points) // 3
+        before = points.clone()
+        assert torch.equal(kmeans(points, k, rng(seed)), kmeans(points, k, rng(seed)))
+        assert torch.equal(points, before)
+
+    def test_duplicates_and_extremes(self):
+        points = torch.tensor([[0.0], [0.0], [0.0], [5.0], [9.0]])
+        assert len(kmeans(points, 3, rng()).unique()) == 3
+        assert len(kmeans(points, 5, rng()).unique()) == 3  # there are only three different points
+        assert kmeans(points, 1, rng()).tolist() == [0] * 5
+        assert kmeans(torch.ones(4, 2), 4, rng()).shape == (4,)
+        assert sorted(kmeans(torch.randn(9, 3, generator=rng()), 9, rng()).tolist()) == list(range(9))
+
+    def test_empty_clusters_go_to_the_farthest_points(self):
+        points = torch.tensor([[0.0], [1.0], [10.0], [4.0]])
+        centres, cluster = torch.tensor([[7.0], [0.0], [7.0]]), torch.tensor([1, 1, 1, 1])
+        moved = update_centres(points, centres, cluster, squared_distances(points, centres)[:, 1])
+        assert moved.tolist() == [[10.0], [3.75], [4.0]]
+
+    def test_means(self):
+        points, cluster = torch.randn(200, 3, generator=rng()), torch.randint(7, (200,), generator=rng())
+        moved = update_centres(points, torch.zeros(7, 3), cluster, torch.zeros(200))
+        assert torch.allclose(moved, torch.stack([points[cluster == c].mean(0) for c in range(7)]), atol=1e-6)
+
+    def test_starts_prefer_far_points(self):
+        points = torch.cat([torch.zeros(99, 1), torch.full((1, 1), 100.0)])
+        assert all(100.0 in kmeans_plus_plus(points, 2, rng(seed)) for seed in range(10))
+
+    @examples
+    @given(points=grids(), seed=st.integers(0, 5))
+    def test_starts_are_different_points_while_there_are_any(self, points, seed):
+        different = len(points.unique(dim=0))
+        k = 1 + different // 2
+        centres = kmeans_plus_plus(points, k, rng(seed))
+        assert len(centres.unique(dim=0)) == k
+        assert (squared_distances(centres, points).amin(1) == 0).all()
 
 
-def test_empty_clusters_are_repaired_and_duplicates_tolerated():
-    points = torch.tensor([[0.0], [0.0], [0.0], [5.0], [9.0]])
-    assert len(kmeans(points, 3, rng()).unique()) == 3
-    assert len(kmeans(points, 5, rng()).unique()) == 3  # there are only three different points
-    assert kmeans(torch.ones(4, 2), 4, rng()).shape == (4,)
+class TestGradientSeeding:
+    @settings(max_examples=40, deadline=None)
+    @given(
+        terms=st.integers(1, 2),
+        n=st.integers(1, 60),
+        classes=st.integers(1, 5),
+        share=st.floats(0, 1),
+        seed=st.integers(0, 50),
+    )
+    def test_distances_are_those_of_the_explicit_gradients(self, terms, n, classes, share, seed):
+        z = torch.randn(terms, n, 6, generator=rng(seed)).relu().double()
+        q = torch.randn(terms, n, classes, generator=rng(seed + 1)).double()
+        count = round(share * n)
+        chosen, scores = gradient_seeding(z, q, count, rng(seed))
+        assert len(set(chosen.tolist())) == count
+        g = torch.einsum("tnd,tnc->ndc", z, q).flatten(1)
+        for step, (position, score) in enumerate(zip(chosen, scores, strict=True)):
+            if step == 0:
+                expected = (g**2).sum(1).max()
+                assert torch.isclose((g[position] ** 2).sum(), expected)
+            else:
+                expected = ((g[position] - g[chosen[:step]]) ** 2).sum(1).min()
+            assert torch.isclose(score.double(), expected, rtol=1e-4, atol=1e-5)
+
+    def test_draws_by_squared_distance(self):
+        # From the longest, at 3, the others are at 9 (once) and 1 (four times).
+        z = torch.tensor([[[0.0], [2.0], [2.0], [2.0], [2.0], [3.0]]])
+        second = [gradient_seeding(z, torch.ones(1, 6, 1), 2, rng(s))[0][1].item() for s in range(400)]
+        assert second.count(0) / 400 == pytest.approx(9 / 13, abs=0.07)
 
 
-def test_seeding_prefers_far_points():
-    points = torch.cat([torch.zeros(99, 1), torch.full((1, 1), 100.0)])
-    assert all(100.0 in kmeans_plus_plus(points, 2, rng(seed)) for seed in range(10))
+class TestKCentre:
+    @staticmethod
+    def brute_force(points, anchors, chosen):
+        """D² of each chosen point when it was chosen, and the largest there was."""
+        steps = []
+        for step, position in enumerate(chosen):
+            centres = torch.cat([anchors, points[chosen[:step]]])
+            if len(centres):
+                nearest = squared_distances(points.double(), centres.double()).amin(1)
+                nearest[chosen[:step]] = 0
+                steps.append((float(nearest[position]), float(nearest.max())))
+        return steps
+
+    @examples
+    @given(points=grids(300), anchors=st.integers(0, 5), share=st.floats(0, 1), seed=st.integers(0, 50))
+    def test_always_the_farthest(self, points, anchors, share, seed):
+        anchors = torch.randint(-9, 9, (anchors, points.shape[1]), generator=rng(seed)).float()
+        count = round(share * len(points))
+        chosen, scores = k_centre(points, anchors, count, rng(seed))
+        assert len(set(chosen.tolist())) == count
+        steps = self.brute_force(points, anchors, chosen)
+        assert all(own == largest for own, largest in steps)
+        assert scores[count - len(steps) :].tolist() == [own for own, _ in steps]
+        assert (scores[: count - len(steps)] == 0).all()  # a first point without any centre
+
+    @pytest.mark.parametrize("dimensions", [1, 3, 50])
+    def test_many_steps(self, dimensions):
+        points = torch.randn(900, dimensions, generator=rng(1)).relu()
+        chosen, scores = k_centre(points, points[:30], 300, rng())
+        steps = torch.tensor(self.brute_force(points, points[:30], chosen))
+        assert torch.allclose(steps[:, 0], steps[:, 1], rtol=1e-4, atol=1e-4)
+        assert torch.allclose(scores, steps[:, 0], rtol=1e-4, atol=1e-4)
+
+    def test_what_is_no_number_ends_too(self):
+        chosen, _ = k_centre(torch.full((50, 2), torch.nan), torch.zeros(1, 2), 30, rng())
+        assert len(set(chosen.tolist())) == 30
+
+
+def test_the_papers_table():
+    table = paper_table("query_cost_seconds")
+    logo = table[(table.strategy == "logo") & (table.labelled_percent == "75->80")]
+    assert len(table) == 33
+    assert logo.seconds_per_client_rtx3090.item() == 56.81

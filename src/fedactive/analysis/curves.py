@@ -10,29 +10,43 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
 
+from fedactive.experiment import Experiment, strategy_label
+from fedactive.settings import settings_of
 from fedactive.state import round_accuracy
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; black is for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 MARKERS = "osD^vPX"
 
+NOT_A_SETTING = ("strategy", "selector", "strategy_options", "seed")
+
 
 def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
-    """One row per run and AL round: `strategy, seed, al_round, labelled (percent), accuracy (percent)`."""
+    """One row per run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`, both in percent.
+
+    The setting names what differs between the runs besides strategy and seed; with one setting it is empty.
+    """
+    # Read as they stand, not as Experiments: a strategy may be a plugin that is not loaded here.
+    experiments = [tomllib.loads((folder / "experiment.toml").read_text()) for folder in folders]
+    varied = [
+        name
+        for name in (item.name for item in settings_of(Experiment) if item.identity)
+        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
+    ]
     tables = []
-    for folder in folders:
-        # Read as it stands, not as an Experiment: the strategy may be a plugin that is not loaded here.
-        experiment = tomllib.loads((folder / "experiment.toml").read_text())
+    for folder, experiment in zip(folders, experiments, strict=True):
         metrics = pd.read_parquet(folder / "metrics.parquet")
         samples = len(pd.read_parquet(folder / "clients.parquet", columns=["client"]))
         labelled = metrics.groupby("al_round")["labelled"].first()
-        selector = "" if experiment["selector"] in ("none", "both") else f" ({experiment['selector']})"
         table = pd.DataFrame(
             {"labelled": 100 * labelled / samples, "accuracy": 100 * round_accuracy(metrics)}
         ).reset_index()
-        table.insert(0, "strategy", experiment["strategy"] + selector)
-        table.insert(1, "seed", experiment["seed"])
+        table.insert(0, "setting", ", ".join(f"{name} {experiment.get(name)}" for name in varied))
+        table.insert(1, "strategy", strategy_label(experiment))
+        table.insert(2, "seed", experiment["seed"])
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
@@ -41,6 +55,17 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
     """Mean accuracy over seeds: strategies down, percent labelled across, the best at the end first."""
     table = curves.pivot_table(index="strategy", columns="labelled", values="accuracy", aggfunc="mean")
     return table.sort_values(table.columns[-1], ascending=False)
+
+
+def print_accuracy(means: pd.DataFrame, title: str) -> None:
+    """A table of `mean_curves` in the terminal."""
+    table = Table(title=title)
+    table.add_column("strategy")
+    for percent in means.columns:
+        table.add_column(f"{percent:.0f}%", justify="right")
+    for name, row in means.iterrows():
+        table.add_row(str(name), *("" if np.isnan(value) else f"{value:.1f}" for value in row))
+    Console().print(table)
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:

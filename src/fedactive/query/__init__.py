@@ -1,12 +1,14 @@
 """Query strategies: one file, one strategy. Importing this package registers those that come with it."""
 
 from fedactive.query import plugins
+from fedactive.query.alfamix import AlfaMix
 from fedactive.query.badge import Badge
 from fedactive.query.coreset import Coreset
 from fedactive.query.ensemble_logit import EnsembleLogit
 from fedactive.query.ensemble_rank import EnsembleRank
 from fedactive.query.entropy import Entropy
 from fedactive.query.finetune import FineTune
+from fedactive.query.gcnal import GCNAL
 from fedactive.query.least_confidence import LeastConfidence
 from fedactive.query.logo import LoGo
 from fedactive.query.margin import Margin
@@ -23,7 +25,9 @@ from fedactive.query.strategy import (
 )
 
 __all__ = [
+    "GCNAL",
     "STRATEGIES",
+    "AlfaMix",
     "Badge",
     "Coreset",
     "EnsembleLogit",

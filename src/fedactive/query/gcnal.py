@@ -96,20 +96,20 @@ def train(graph: Graph, unlabelled: int, rng: torch.Generator) -> tuple[Tensor, 
     first_bias = features.new_zeros(HIDDEN, requires_grad=True)
     second = glorot(HIDDEN, 1, rng).to(features).requires_grad_()
     second_bias = features.new_zeros(1, requires_grad=True)
-    # Drawn where they are used: 200 masks take longer to reach a GPU than the training itself.
+    # Drawn on the device that uses them: 200 masks of 128 columns are a lot to send to a GPU.
     masks = torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=rng)))
 
-    sign = torch.ones(count, device=device)
+    sign = features.new_ones(count)
     sign[:unlabelled] = -1  # log(1 - σ(x)) = log σ(-x)
-    weight = torch.full((count,), 1 / max(count - unlabelled, 1), device=device)
+    weight = features.new_full((count,), 1 / max(count - unlabelled, 1))
     weight[:unlabelled] = UNLABELLED_WEIGHT / unlabelled
 
     optimiser = torch.optim.Adam(
         [first, first_bias, second, second_bias], lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY
     )
     for _ in range(STEPS):
-        keep = torch.rand(count, HIDDEN, generator=masks, device=device) >= DROPOUT
-        hidden = torch.addmm(first_bias, features, first).relu() * keep
+        kept = torch.rand(count, HIDDEN, generator=masks, device=device).ge_(DROPOUT)  # 0 and 1
+        hidden = torch.addmm(first_bias, features, first).relu_() * kept
         # W₂ before A, so that one column is smoothed, not 128; the scale of dropout goes with it.
         logit = graph.smooth(hidden @ (second / (1 - DROPOUT))) + second_bias
         loss = -(weight * F.logsigmoid(sign * logit[:, 0])).sum()

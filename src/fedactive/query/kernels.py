@@ -6,8 +6,11 @@ seed means the same draws everywhere; positions stay tensors, so that a GPU is n
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -23,10 +26,13 @@ def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
 
 
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """A position, drawn with probability proportional to its weight by a number `uniform` in [0, 1)."""
-    cumulative = weights.double().cumsum(0)
-    position = torch.searchsorted(cumulative, cumulative[-1:] * uniform, right=True)
-    return position.clamp_max_(len(weights) - 1)
+    """Positions, drawn with probability proportional to their weight by numbers `uniform` in [0, 1).
+
+    Along the last dimension: weights (..., n) and uniform (..., m) give positions (..., m).
+    """
+    cumulative = weights.double().cumsum(-1)
+    position = torch.searchsorted(cumulative, cumulative[..., -1:] * uniform, right=True)
+    return position.clamp_max_(weights.shape[-1] - 1)
 
 
 def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -51,7 +57,7 @@ def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> 
         else:
             weights = nearest * free
             # All that is left may coincide with a centre: then any of it will do.
-            centre = draw(torch.where(weights.sum() > 0, weights, free), uniform[step])
+            centre = draw(torch.where(weights.sum() > 0, weights, free), uniform[step : step + 1])
         chosen[step : step + 1] = centre
         scores[step : step + 1] = nearest[centre]
         products = torch.zeros_like(norms)
@@ -74,32 +80,59 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
     points = points[shuffle]
     norms = (points * points).sum(1)
     nearest = torch.full_like(norms, torch.inf)
-    for part in anchors.split(1024) if len(anchors) else ():  # not all at once: both sets may be large
-        nearest = torch.minimum(nearest, squared_distances(points, part).amin(1))
     chosen = torch.empty(count, dtype=torch.long, device=points.device)
     scores = torch.empty(count, device=points.device)
-    for step in range(count):
-        centre = nearest.argmax(0, keepdim=True)
-        chosen[step : step + 1] = centre
-        scores[step : step + 1] = nearest[centre]
-        distance = norms + norms[centre] - 2 * torch.mv(points, points[centre][0])
-        nearest = torch.minimum(nearest, distance.clamp_min_(0))
-        nearest[centre] = -torch.inf  # never again
+    # Distances only shrink, so the next few choices are nearly always among the points that are farthest now:
+    # choose among these alone, as long as the farthest of them is no nearer than all others were at first.
+    # It is the same choice as among all, which then learn of the new centres in one matrix product.
+    done, steps, centres = 0, 16, anchors
+    while done < count:
+        for part in centres.split(1024) if len(centres) else ():  # not all at once: both sets may be large
+            products = torch.addmm((part * part).sum(1), points, part.T, alpha=-2)
+            nearest = torch.minimum(nearest, (products.amin(1) + norms).clamp_min_(0))
+        nearest[chosen[:done]] = -torch.inf  # never again
+        steps = min(steps, count - done)
+        farthest, some = nearest.topk(min(n, 4 * steps))
+        between = squared_distances(points[some], points[some]).fill_diagonal_(-torch.inf)
+        left = farthest
+        for step in range(done, done + steps):
+            centre = left.argmax(0, keepdim=True)
+            chosen[step : step + 1] = some[centre]
+            scores[step : step + 1] = left[centre]
+            left = torch.minimum(left, between[centre][0])
+        others = farthest[-1] if len(some) < n else -torch.inf
+        sure = 1 + int((scores[done + 1 : done + steps] >= others).cumprod(0).sum())  # the first always is
+        centres = points[chosen[done : done + sure]]
+        done, steps = done + sure, min(2 * sure, 256)
     return shuffle[chosen], scores.nan_to_num(posinf=0.0)
 
 
 def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator) -> Tensor:
-    """k starting centres, each drawn with probability proportional to D² (Arthur & Vassilvitskii, 2007)."""
-    uniform = torch.rand(k, generator=rng).to(points.device)
+    """k starting centres, each the best of a few drawn with probability proportional to D².
+
+    Arthur & Vassilvitskii (2007), in their greedy form: of 2 + ln k draws the one that lowers ΣD² most.
+    """
+    return starts(points, k, rng, 1)[0]
+
+
+def starts(points: Tensor, k: int, rng: torch.Generator, restarts: int) -> Tensor:
+    """The centres of `restarts` independent k-means++ seedings side by side, (restarts, k, d)."""
+    n, trials = len(points), 2 + int(math.log(k))
+    uniform = torch.rand(k, restarts, trials, generator=rng).to(points.device)
     norms = (points * points).sum(1)
-    centres = points.new_empty(k, points.shape[1])
-    nearest = torch.ones_like(norms)  # the first one is drawn uniformly
+    chosen = torch.empty(restarts, k, dtype=torch.long, device=points.device)
+    nearest = points.new_ones(restarts, n)  # the first one is drawn uniformly
     for step in range(k):
-        position = draw(nearest, uniform[step])
-        centres[step] = points[position][0]
-        distance = norms + norms[position] - 2 * torch.mv(points, centres[step])
-        nearest = (distance if step == 0 else torch.minimum(nearest, distance)).clamp_min_(0)
-    return centres
+        drawn = draw(nearest, uniform[step])
+        flat = drawn.flatten()
+        distance = torch.addmm(norms, points[flat], points.T, alpha=-2).add_(norms[flat, None])
+        distance = distance.clamp_min_(0).view(restarts, trials, n)
+        if step:
+            distance = torch.minimum(distance, nearest[:, None])
+        best = distance.sum(2).argmin(1, keepdim=True)
+        nearest = distance.take_along_dim(best[:, :, None], 1)[:, 0]
+        chosen[:, step : step + 1] = drawn.gather(1, best)
+    return points[chosen]
 
 
 def kmeans(
@@ -115,19 +148,28 @@ def kmeans(
     Clusters are numbered 0 to k-1. One that runs empty is given the point farthest from its own centre; only
     with fewer than k different points do empty ones remain.
     """
+    points = points - points.mean(0)  # small numbers: differences of their squares keep more digits
+    norms = (points * points).sum(1)
     stop = tolerance * float(points.var(0, correction=0).mean())
     best, best_inertia = torch.zeros(len(points), dtype=torch.long, device=points.device), float("inf")
-    for _ in range(restarts):
-        centres = kmeans_plus_plus(points, k, rng)
+    for centres in starts(points, k, rng, restarts):
+        # The nearest centre has the largest x·c - ½‖c‖². Only centres that moved get new values: after a few
+        # iterations most clusters stay as they are.
+        closeness = points.new_empty(k, len(points))
+        moving, shift, last = torch.arange(k, device=points.device), float("inf"), float("inf")
         for _ in range(iterations):
-            distance, cluster = squared_distances(points, centres).min(1)
-            moved = update_centres(points, centres, cluster, distance)
-            shift = float(((moved - centres) ** 2).sum())
-            centres = moved
-            if shift <= stop:
+            c = centres[moving]
+            closeness[moving] = torch.addmm((c * c).sum(1, keepdim=True), c, points.T, beta=-0.5)
+            highest, cluster = closeness.max(0)
+            distance = (norms - 2 * highest).clamp_min_(0)
+            inertia = float(distance.sum(dtype=torch.float64))
+            # Without k different points empty clusters remain, and only inertia can tell that this is the end.
+            if inertia >= last or (shift <= stop and len(cluster.unique()) == k):
                 break
-        distance, cluster = squared_distances(points, centres).min(1)
-        inertia = float(distance.sum())
+            moved = update_centres(points, centres, cluster, distance)
+            shifts = ((moved - centres) ** 2).sum(1)
+            moving, shift, last = shifts.nonzero().squeeze(1), float(shifts.sum()), inertia
+            centres = moved
         if inertia < best_inertia:
             best, best_inertia = cluster, inertia
     return best
@@ -135,10 +177,12 @@ def kmeans(
 
 def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: Tensor) -> Tensor:
     """The M-step: each centre to the mean of its points, empty clusters to the farthest points."""
-    count = torch.bincount(cluster, minlength=len(centres))
-    sums = torch.zeros_like(centres).index_add_(0, cluster, points)
-    means = sums / count.clamp_min(1)[:, None]
-    empty = (count == 0).nonzero().squeeze(1)
-    if len(empty):
-        means[empty] = points[distance.topk(min(len(empty), len(points))).indices][: len(empty)]
-    return means
+    ordered, order = cluster.sort(stable=True)
+    edges = torch.searchsorted(ordered, torch.arange(len(centres) + 1, device=points.device))
+    # Bags are summed in the order of their points, on a GPU too: the same clusters give the same bits.
+    means = embedding_bag(order, points, edges[:-1], mode="mean")
+    empty = edges[:-1] == edges[1:]
+    farthest = distance.topk(min(len(centres), len(points))).indices
+    # The first empty cluster gets the farthest point, the second one the next, without asking how many.
+    given = farthest[(empty.cumsum(0) - 1).clamp(0, len(farthest) - 1)]
+    return torch.where(empty[:, None], points[given], means)

@@ -1,0 +1,195 @@
+"""Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
+
+Every run is a `fedactive run` of its own, so that one that fails takes nobody along and a grid that is
+stopped or killed goes on where it was: what is done is skipped, what was begun resumes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from fedactive.engines import choose_device, usable_cores
+from fedactive.experiment import Experiment
+from fedactive.progress import label
+from fedactive.query import STRATEGIES
+from fedactive.runs import first_round_file
+
+SECONDS_BETWEEN_LOOKS = 0.2
+PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
+
+
+def expand(values: Mapping[str, Any]) -> list[Experiment]:
+    """The grid: one experiment for each combination of the values that are lists.
+
+    A selector says nothing to strategies that leave no choice, so these appear once, whatever selectors the
+    grid has.
+    """
+    axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    experiments: dict[str, Experiment] = {}
+    for combination in product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
+        strategy = STRATEGIES.get(chosen.get("strategy", ""))
+        if strategy is not None and len(strategy.selectors) == 1:
+            chosen.pop("selector", None)
+        experiment = Experiment.from_values(chosen)
+        experiments.setdefault(experiment.name, experiment)
+    return list(experiments.values())
+
+
+@dataclass
+class Job:
+    """One run of the grid and how it is going."""
+
+    experiment: Experiment
+    process: subprocess.Popen[bytes] | None = None
+    begun: float = 0.0
+    fl_rounds: int = 0  # done, as far as its log tells
+    note: str = "waiting"
+    failed: bool = False
+
+    @property
+    def folder(self) -> Path:
+        return self.experiment.runs_dir / self.experiment.name
+
+    @property
+    def log(self) -> Path:
+        return self.experiment.runs_dir / "logs" / f"{self.experiment.name}.log"
+
+    @property
+    def done(self) -> bool:
+        return (self.folder / "done.json").exists()
+
+    @property
+    def total(self) -> int:
+        return self.experiment.rounds * self.experiment.fl_rounds
+
+    def last_line(self) -> str:
+        lines = self.read_log().strip().splitlines()
+        return lines[-1] if lines else "no output"
+
+    def look(self) -> None:
+        """Read from the log how far the run has got."""
+        if found := PROGRESS.findall(self.read_log()):
+            al_round, fl_round, accuracy = found[-1]
+            before = int(al_round) - 1 if fl_round else int(al_round)
+            self.fl_rounds = before * self.experiment.fl_rounds + int(fl_round or 0)
+            self.note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy}"
+
+    def read_log(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+
+@dataclass
+class Comparison:
+    """Runs a grid with `jobs` processes at a time."""
+
+    experiments: Sequence[Experiment]
+    jobs: int
+    plugin: Path | None = None
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+
+    def run(self) -> list[Job]:
+        """All runs of the grid, those that failed marked; raises only what stops the comparison itself."""
+        everything = [Job(experiment) for experiment in self.experiments]
+        waiting = [job for job in everything if not job.done]
+        running: list[Job] = []
+        skipped = len(everything) - len(waiting)
+        self.console.print(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time")
+        with self.bars() as bars:
+            overall = bars.add_task("all runs", total=sum(job.total for job in waiting), note="")
+            try:
+                while waiting or running:
+                    while len(running) < self.jobs and (job := self.next_job(waiting, running)):
+                        self.start(job)
+                        running.append(job)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    for job in list(running):
+                        job.look()
+                        if job.process is not None and job.process.poll() is not None:
+                            self.finish(job, bars.console)
+                            running.remove(job)
+                    counted = sum(job.fl_rounds for job in everything)
+                    bars.update(
+                        overall, completed=counted, note="   ".join(self.line(job) for job in running)
+                    )
+            finally:
+                for job in running:  # stopped in the middle: the runs go on from their checkpoints next time
+                    assert job.process is not None
+                    job.process.terminate()
+                    job.process.wait()
+        return everything
+
+    def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
+        """The next run, unless another one is just computing the first round that both share."""
+        busy = {first_round_file(job.experiment) for job in running}
+        for job in waiting:
+            shared = first_round_file(job.experiment)
+            if shared not in busy or shared.exists():
+                waiting.remove(job)
+                return job
+        return None
+
+    def start(self, job: Job) -> None:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        config = job.log.with_suffix(".toml")
+        config.write_text(job.experiment.to_toml())
+        command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
+        if self.plugin is not None:
+            command += ["--plugin", str(self.plugin)]
+        threads = str(max(1, usable_cores() // self.jobs))
+        with job.log.open("w") as log:
+            job.process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
+            )
+        job.begun = time.monotonic()
+
+    def finish(self, job: Job, console: Console) -> None:
+        assert job.process is not None
+        seconds = time.monotonic() - job.begun
+        job.failed = job.process.returncode != 0 or not job.done
+        job.fl_rounds = job.total
+        what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
+        console.print(f"{self.line(job)}  {what}", soft_wrap=True, highlight=False)
+
+    def line(self, job: Job) -> str:
+        return f"{label(job.experiment)}: {job.note}"
+
+    def bars(self) -> Progress:
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
+        times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        return Progress(*columns, *times, console=self.console)
+
+
+def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
+    """How many runs at a time, and each with its share of the cores; None chooses.
+
+    On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
+    """
+    if jobs is None:
+        gpu = any(choose_device(experiment.device).type == "cuda" for experiment in experiments)
+        jobs = 1 if gpu else min(usable_cores(), len(experiments))
+    workers = max(1, usable_cores() // jobs)
+    return [replace(e, workers=e.workers or workers) for e in experiments], jobs

@@ -1,0 +1,18 @@
+"""The numbers of the paper's tables (Kim, Bae, Song & Yun, CVPR 2023), to set results beside them."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pandas as pd
+
+__all__ = ["paper_table"]
+
+
+def paper_table(name: str) -> pd.DataFrame:
+    """One of the paper's tables, tidy; `query_cost_seconds` is what a query costs each client.
+
+    Its column `labelled_percent` says how far the labels grow, as in "5->10".
+    """
+    with (resources.files(__name__) / f"{name}.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
