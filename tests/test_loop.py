@@ -7,6 +7,7 @@ import torch
 from fedactive.laboratory import run
 from fedactive.loop import choose_participants
 from fedactive.progress import Silent
+from fedactive.query import STRATEGIES
 
 
 def test_every_round_labels_the_budget_without_repeats_and_only_from_the_own_pool(small):
@@ -108,3 +109,20 @@ def test_progress_is_told_of_every_fl_round(small):
     counter = Counter()
     run(small(rounds=2, fl_rounds=2), counter)
     assert counter.trained_rounds == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"random", "entropy", "logo"}))
+def test_every_strategy_runs_end_to_end(small, strategy):
+    result = run(small(strategy=strategy, rounds=2, fl_rounds=1))
+    assert result.selections.groupby(["al_round", "client"]).size().tolist() == [23] * 6
+    assert not result.selections["sample"].duplicated().any()
+
+
+def test_the_finetuned_model_starts_from_the_global_one(small):
+    """With no step of training allowed to matter, fine-tuned means global, and so does the choice."""
+    frozen = {"rounds": 2, "local_only_epochs": 1, "local_only_stop": 0.0, "lr": 1e-8}
+    finetuned = run(small(strategy="finetune", **frozen)).selections
+    by_global = run(small(strategy="entropy", selector="global", **frozen)).selections
+    by_local = run(small(strategy="entropy", selector="local", **frozen)).selections
+    chosen = [set(s[s["al_round"] == 2]["sample"]) for s in (finetuned, by_global, by_local)]
+    assert len(chosen[0] & chosen[1]) > len(chosen[0] & chosen[2])
