@@ -14,7 +14,7 @@ from fedactive.engines.engine import Engine
 from fedactive.evaluation import Evaluation, evaluate
 from fedactive.experiment import Experiment
 from fedactive.federated import make_algorithm
-from fedactive.federated.algorithm import Path, Server, Update
+from fedactive.federated.algorithm import Server, Trajectory, Update
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
@@ -165,8 +165,8 @@ class Simulation:
             )
         updates = []
         for k, job, result in zip(participants, jobs, self.engine.train(jobs), strict=True):
-            path = Path(result.weights, path_length(job.rates, e.momentum))
-            self.own[k], update = self.algorithm.client_end(server, self.own[k], path, len(job.samples))
+            trajectory = Trajectory(result.weights, path_length(job.rates, e.momentum))
+            self.own[k], update = self.algorithm.client_end(server, self.own[k], trajectory, len(job.samples))
             updates.append(update)
         return updates
 

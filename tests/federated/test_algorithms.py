@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedactive.federated import make_algorithm
-from fedactive.federated.algorithm import Path, Server, Update
+from fedactive.federated.algorithm import Trajectory, Server, Update
 from fedactive.federated.weights import weighted_mean
 
 
@@ -25,7 +25,7 @@ def test_the_mean_is_weighted_by_samples_and_covers_integer_buffers():
 def test_fedavg_and_fedprox_average_what_the_clients_send(name):
     algorithm = make_algorithm(name, mu=0.25)
     server = algorithm.start(vector(0.0), ["w"])
-    own, update = algorithm.client_end(server, {}, Path(vector(8.0), 1.0), samples=1)
+    own, update = algorithm.client_end(server, {}, Trajectory(vector(8.0), 1.0), samples=1)
     assert own == {}
     after = algorithm.server_end(server, [update, Update(3, vector(4.0))], clients=2)
     assert after.weights["w"].item() == pytest.approx(5.0)
@@ -47,8 +47,8 @@ def test_scaffold_by_hand():
     algorithm = make_algorithm("scaffold", 0.0)
     server = Server(vector(1.0), control=vector(0.5))
     assert algorithm.terms(server, vector(0.1)).drift["w"].item() == pytest.approx(0.4)
-    own1, update1 = algorithm.client_end(server, vector(0.1), Path(vector(0.8), 0.2), samples=1)
-    own2, update2 = algorithm.client_end(server, vector(0.3), Path(vector(1.1), 0.2), samples=3)
+    own1, update1 = algorithm.client_end(server, vector(0.1), Trajectory(vector(0.8), 0.2), samples=1)
+    own2, update2 = algorithm.client_end(server, vector(0.3), Trajectory(vector(1.1), 0.2), samples=3)
     assert own1["w"].item() == pytest.approx(0.6)
     assert own2["w"].item() == pytest.approx(-0.7)
     after = algorithm.server_end(server, [update1, update2], clients=4)
@@ -71,6 +71,6 @@ def test_with_one_client_scaffold_is_fedavg():
     own = algorithm.client_start(server)
     for end in (0.7, 0.2):
         assert algorithm.terms(server, own).drift["w"].item() == pytest.approx(0.0)
-        own, update = algorithm.client_end(server, own, Path(vector(end), 0.1), samples=5)
+        own, update = algorithm.client_end(server, own, Trajectory(vector(end), 0.1), samples=5)
         server = algorithm.server_end(server, [update], clients=1)
         assert server.weights["w"].item() == pytest.approx(end)

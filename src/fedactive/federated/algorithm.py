@@ -32,7 +32,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Path:
+class Trajectory:
     """A client's local training as the server's formulas see it: where it ended and how far it could go."""
 
     weights: Weights  # Θ_k
@@ -60,8 +60,10 @@ class Algorithm(ABC):
     @abstractmethod
     def terms(self, server: Server, own: Weights) -> Terms: ...
 
-    def client_end(self, server: Server, own: Weights, path: Path, samples: int) -> tuple[Weights, Update]:
-        return own, Update(samples, path.weights)
+    def client_end(
+        self, server: Server, own: Weights, trajectory: Trajectory, samples: int
+    ) -> tuple[Weights, Update]:
+        return own, Update(samples, trajectory.weights)
 
     @abstractmethod
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server: ...

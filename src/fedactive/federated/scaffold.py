@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from fedactive.federated.algorithm import Algorithm, Path, Server, Terms, Update
+from fedactive.federated.algorithm import Algorithm, Server, Terms, Trajectory, Update
 from fedactive.federated.fedavg import average
 from fedactive.federated.weights import Weights, weighted_mean, zeros_like
 
@@ -33,13 +33,15 @@ class Scaffold(Algorithm):
     def terms(self, server: Server, own: Weights) -> Terms:
         return Terms(drift={name: c - own[name] for name, c in server.control.items()})
 
-    def client_end(self, server: Server, own: Weights, path: Path, samples: int) -> tuple[Weights, Update]:
+    def client_end(
+        self, server: Server, own: Weights, trajectory: Trajectory, samples: int
+    ) -> tuple[Weights, Update]:
         new = {
-            name: own[name] - c + (server.weights[name] - path.weights[name]) / path.length
+            name: own[name] - c + (server.weights[name] - trajectory.weights[name]) / trajectory.length
             for name, c in server.control.items()
         }
         change = {name: new[name] - own[name] for name in new}
-        return new, Update(samples, path.weights, control=change)
+        return new, Update(samples, trajectory.weights, control=change)
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
         mean_change = weighted_mean([u.control for u in updates], [1.0] * len(updates))
