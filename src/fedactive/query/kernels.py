@@ -7,10 +7,23 @@ seed means the same draws everywhere; positions stay tensors, so that a GPU is n
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """No TF32 in matrix products on a GPU: distances are small differences of large products."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -69,6 +82,7 @@ def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> 
     return shuffle[chosen], scores
 
 
+@full_precision()
 def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Greedy k-centre (Sener & Savarese, ICLR 2018): again and again the point farthest from all centres.
 
@@ -107,6 +121,7 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
     return shuffle[chosen], scores.nan_to_num(posinf=0.0)
 
 
+@full_precision()
 def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator) -> Tensor:
     """k starting centres, each the best of a few drawn with probability proportional to D².
 
@@ -135,6 +150,7 @@ def starts(points: Tensor, k: int, rng: torch.Generator, restarts: int) -> Tenso
     return points[chosen]
 
 
+@full_precision()
 def kmeans(
     points: Tensor,
     k: int,
@@ -163,7 +179,7 @@ def kmeans(
             highest, cluster = closeness.max(0)
             distance = (norms - 2 * highest).clamp_min_(0)
             inertia = float(distance.sum(dtype=torch.float64))
-            # Without k different points empty clusters remain, and only inertia can tell that this is the end.
+            # Without k different points empty clusters remain: then only inertia tells that this is the end.
             if inertia >= last or (shift <= stop and len(cluster.unique()) == k):
                 break
             moved = update_centres(points, centres, cluster, distance)
