@@ -253,3 +253,14 @@ def test_a_damaged_shared_round_is_computed_again(small):
     (path,) = (small().runs_dir / ".first-rounds").iterdir()
     path.write_bytes(path.read_bytes()[:100])
     assert len(run(small(strategy="logo")).accuracy) == 3
+
+
+def test_a_finished_run_is_prolonged_by_asking_for_more_rounds(small, tmp_path):
+    settings = {"strategy": "logo", "algorithm": "scaffold", "init": "continue"}
+    whole = run(small(**settings, rounds=4, runs_dir=tmp_path / "whole"))
+    short = run(small(**settings, rounds=2))
+    longer = run(small(**settings, rounds=4))
+    assert short.folder == longer.folder
+    assert_same_results(whole.folder, longer.folder)
+    again = run(small(**settings, rounds=3), StopAt(1, 0))  # already further than that
+    assert len(again.accuracy) == 4

@@ -18,13 +18,14 @@ from rich.table import Table
 
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
-from fedactive.compare import Comparison, expand, shared_among
+from fedactive.compare import Comparison, expand, report_failures, shared_among
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
+from fedactive.paper.commands import app as paper_app
 from fedactive.progress import make_progress
 from fedactive.query import STRATEGIES, make_strategy
 from fedactive.query.plugins import load_file
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+app.add_typer(paper_app, name="paper")
 
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]
@@ -94,11 +96,7 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
         for setting, curves in learning_curves(done).groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(mean_curves(curves), f"{where}test accuracy (%), mean over seeds, by % labelled")
-    failed = [job for job in finished if job.failed]
-    for job in failed:
-        print(f"failed: {job.experiment.name}: {job.last_line()} (log: {job.log})", file=sys.stderr)
-    if failed:
-        raise typer.Exit(1)
+    report_failures(finished)
 
 
 def read_config(path: Path | None) -> str:

@@ -28,10 +28,11 @@ from rich.progress import (
 )
 
 from fedactive.engines import choose_device, usable_cores
+from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.progress import label
 from fedactive.query import STRATEGIES
-from fedactive.runs import first_round_file
+from fedactive.runs import completed_rounds, first_round_file
 
 SECONDS_BETWEEN_LOOKS = 0.2
 PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
@@ -76,7 +77,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        return (self.folder / "done.json").exists()
+        return completed_rounds(self.folder) >= self.experiment.rounds
 
     @property
     def total(self) -> int:
@@ -193,3 +194,12 @@ def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[l
         jobs = 1 if gpu else min(usable_cores(), len(experiments))
     workers = max(1, usable_cores() // jobs)
     return [replace(e, workers=e.workers or workers) for e in experiments], jobs
+
+
+def report_failures(jobs: Sequence[Job]) -> None:
+    """Name the runs that failed, each with the end of its log; then end with an error."""
+    failed = [job for job in jobs if job.failed]
+    for job in failed:
+        print(f"failed: {job.experiment.name}: {job.last_line()} (log: {job.log})", file=sys.stderr)
+    if failed:
+        raise UserError(f"{len(failed)} of {len(jobs)} runs failed; the same command tries them again")

@@ -62,7 +62,11 @@ class Experiment:
         5.0, "labels per AL round, percent of all training samples, shared equally", QUERY, low=0.01, high=100
     )
     rounds: int = setting(
-        0, "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others)", QUERY, low=0
+        0,
+        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others); more prolong a run",
+        QUERY,
+        low=0,
+        identity=False,
     )
     seed: int = setting(1, "seed of all randomness", QUERY, low=0)
 

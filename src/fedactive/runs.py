@@ -7,7 +7,9 @@ metrics.parquet       one row per evaluated model (see State.metrics)
 selections.parquet    one row per labelled sample
 timings.parquet       seconds per AL round and phase
 checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
-done.json             only when the run is complete
+done.json             only when the run has ended: how many AL rounds it has
+
+Beside the run folders, `.first-rounds` keeps the state after AL round 1, in which strategies do not differ.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Run:
         except OSError:
             self.lock.close()
             raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
-        self.done = (self.folder / "done.json").exists()
+        self.done = completed_rounds(self.folder) >= experiment.rounds
         self.saved_at = time.monotonic()
         try:
             self.state = self.load_checkpoint()
@@ -107,7 +109,7 @@ class Run:
         summary = {
             "format": FORMAT,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "al_rounds": self.experiment.rounds,
+            "al_rounds": self.state.al_round - 1,
             "final_accuracy": float(accuracy.iloc[-1]),
             "seconds": sum(self.state.seconds.values()),
         }
@@ -145,9 +147,15 @@ class Run:
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
 
 
+def completed_rounds(folder: Path) -> int:
+    """AL rounds of a run that has ended, 0 for one that has not; asking for more prolongs it."""
+    done = folder / "done.json"
+    return int(json.loads(done.read_text())["al_rounds"]) if done.exists() else 0
+
+
 def first_round_file(experiment: Experiment) -> Path:
     """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
-    common = replace(experiment, strategy="random", selector="auto", strategy_options="", rounds=1)
+    common = replace(experiment, strategy="random", selector="auto", strategy_options="")
     return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedactive.federated import make_algorithm
-from fedactive.federated.algorithm import Trajectory, Server, Update
+from fedactive.federated.algorithm import Server, Trajectory, Update
 from fedactive.federated.weights import weighted_mean
 
 

@@ -10,9 +10,10 @@ __all__ = ["paper_table"]
 
 
 def paper_table(name: str) -> pd.DataFrame:
-    """One of the paper's tables, tidy; `query_cost_seconds` is what a query costs each client.
+    """One of the paper's tables, tidy: `settings` (the 38 of the comparison), `accuracy`, `ensembles`,
+    `fl_algorithms`, `emd`, or `query_cost_seconds`, what a query costs each client.
 
-    Its column `labelled_percent` says how far the labels grow, as in "5->10".
+    The last one's column `labelled_percent` says how far the labels grow, as in "5->10".
     """
     with (resources.files(__name__) / f"{name}.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file)

@@ -1,0 +1,143 @@
+"""`fedactive paper`: the paper's settings, the runs behind each table and figure, and ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from pandas.api.types import is_numeric_dtype
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from fedactive.compare import Comparison, report_failures, shared_among
+from fedactive.errors import ConfigurationError
+from fedactive.paper.comparison import observation, penalty, setting_curves, win_shares
+from fedactive.paper.estimate import estimate
+from fedactive.paper.figures import bars_figure, curves_figure, observation_figure, penalty_figure
+from fedactive.paper.folders import run_folders
+from fedactive.paper.reproduce import NAMES, experiments, remaining
+from fedactive.paper.reproduce import show as show_table
+from fedactive.paper.settings import all_settings
+
+app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
+Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
+FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
+Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
+RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
+DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
+
+
+@app.command()
+def settings() -> None:
+    """List the 38 settings of the paper's comparison."""
+    table = Table("", "selector", "alpha", "dataset", "model", "budget", "initial weights")
+    for s in all_settings():
+        table.add_row(str(s.number), s.selector, f"{s.alpha:g}", s.dataset, s.model, f"{s.budget:g}%", s.init)
+    Console().print(table)
+
+
+@app.command()
+def run(
+    name: Name,
+    until: Until = None,
+    seeds: Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)] = None,
+    fl_rounds: FlRounds = None,
+    datasets: Datasets = None,
+    jobs: Annotated[int | None, typer.Option(help="runs at a time", min=1)] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    data_dir: DataDir = Path("data"),
+) -> None:
+    """Start, or resume, exactly the runs a table or figure needs; says first how many and how long."""
+    wanted = experiments(
+        name,
+        until=until,
+        seeds=range(1, seeds + 1) if seeds else None,
+        datasets=datasets.split(",") if datasets else None,
+        fl_rounds=fl_rounds,
+        precision=precision,
+        device=device,
+        runs_dir=runs_dir,
+        data_dir=data_dir,
+    )
+    print(estimate(wanted), flush=True)
+    missing = remaining(wanted)
+    if missing:
+        report_failures(Comparison(*shared_among(missing, jobs)).run())
+    print(f"now: fedactive paper show {name} --runs-dir {runs_dir}")
+
+
+@app.command()
+def show(
+    name: Name,
+    until: Until = None,
+    fl_rounds: FlRounds = None,
+    datasets: Datasets = None,
+    runs_dir: RunsDir = Path("runs"),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
+) -> None:
+    """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
+    chosen = datasets.split(",") if datasets else None
+    table = show_table(name, run_folders(runs_dir), until=until, datasets=chosen, fl_rounds=fl_rounds)
+    print_table(table, NAMES[name])
+    if output is not None:
+        table.to_csv(output, index=False)
+
+
+FIGURES = ("observation", "bars", "penalty", "curves")
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="one of " + ", ".join(FIGURES), metavar="NAME")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="picture, .svg, .png or .pdf")],
+    setting: Annotated[int, typer.Option(help="number of the setting, for `curves`", min=1, max=38)] = 1,
+    fl_rounds: FlRounds = None,
+    runs_dir: RunsDir = Path("runs"),
+) -> None:
+    """Draw a figure of the paper from our runs."""
+    folders = run_folders(runs_dir)
+    given: dict[str, Any] = {"fl_rounds": fl_rounds} if fl_rounds else {}
+    if name == "observation":
+        observation_figure(observation(folders, **given), output)
+    elif name == "bars":
+        bars_figure(win_shares(folders, **given), output)
+    elif name == "penalty":
+        penalty_figure(penalty(folders, **given), output)
+    elif name == "curves":
+        curves_figure(setting_curves(folders, **given), all_settings()[setting - 1], output)
+    else:
+        raise ConfigurationError("figure", name, "one of " + ", ".join(FIGURES))
+    print(output)
+
+
+def print_table(frame: pd.DataFrame, title: str) -> None:
+    """The table in the terminal: narrower than the CSV, with mean and spread in one column."""
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    shown = compact(frame) if "ours" in frame.columns else frame
+    for column in shown.columns:
+        table.add_column(str(column), justify="right" if is_numeric_dtype(shown[column]) else "left")
+    for row in shown.itertuples(index=False):
+        table.add_row(*("" if pd.isna(v) else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row))
+    Console().print(table)
+
+
+def compact(frame: pd.DataFrame) -> pd.DataFrame:
+    digits = 3 if "measure" in frame.columns else 2  # EMD is printed with three
+
+    def number(value: float) -> str:
+        return "" if pd.isna(value) else f"{value:.{digits}f}"
+
+    spread = [f" ±{number(s)}" if pd.notna(s) else "" for s in frame["std"]]
+    ours = [number(mean) + s for mean, s in zip(frame["ours"], spread, strict=True)]
+    shown = frame.drop(columns=["std", "low", "high", "note", "difference", "inside"])
+    shown = shown.assign(paper=frame["paper"].map(number), ours=ours)
+    shown["difference"] = frame["difference"].map(number)
+    shown["paper inside"] = frame["inside"].map({True: "yes", False: "no"})
+    return shown.rename(columns={"labelled_percent": "%"})

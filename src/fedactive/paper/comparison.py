@@ -1,0 +1,120 @@
+"""Who wins, over the paper's settings: the penalty matrix, its categories, and the selector's observation.
+
+Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Figures 3, 5, 6.
+These figures are published without numbers, so ours stand alone here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedactive.analysis.significance import (
+    AVERAGE,
+    PAPER_THRESHOLD,
+    penalty_matrix,
+    winning_rate,
+    winning_rates,
+)
+from fedactive.experiment import Experiment
+from fedactive.paper.folders import Archive
+from fedactive.paper.settings import COMPARED, SEEDS, all_settings, experiments_of
+from fedactive.paper.tables import among, cells, stop_at
+
+OVERALL = "overall"
+
+
+def penalty_experiments(
+    *,
+    until: float | None = None,
+    seeds: Sequence[int] | None = None,
+    datasets: Sequence[str] | None = None,
+    **overrides: Any,
+) -> list[Experiment]:
+    """The runs of all 38 settings, as far as the paper labels; those that two settings share appear once."""
+    found: dict[str, Experiment] = {}
+    kept = among(datasets, {setting.dataset for setting in all_settings()})
+    for setting in all_settings():
+        if setting.dataset in kept:
+            for experiment in experiments_of(setting, seeds=SEEDS if seeds is None else seeds, **overrides):
+                experiment = stop_at(experiment, experiment.rounds * experiment.budget, until)
+                found.setdefault(experiment.name, experiment)
+    return list(found.values())
+
+
+def setting_curves(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+    """Learning curves by the numbers of the 38 settings, with the paper's names of strategies."""
+    archive = Archive(folders)
+    parts = [
+        archive.curves(setting.experiment(name, **overrides), setting=setting.number, strategy=name)
+        for setting in all_settings()
+        for name in COMPARED
+    ]
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def penalty(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+    """The 7 × 7 penalty matrix (Figure 6) of the settings that have runs, in the paper's order."""
+    matrix = penalty_matrix(setting_curves(folders, **overrides))
+    order = [name for name in COMPARED if name in matrix.columns]
+    return matrix.loc[[*order, AVERAGE], order]
+
+
+def win_shares(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+    """LoGo against each baseline, by category (Figure 5): `category, value, baseline, win, defeat, settings`.
+
+    Win and defeat are percent: the mean winning rate over those of the category's settings that could be
+    tested for this pair, `settings` of them.
+    """
+    rates = winning_rates(setting_curves(folders, **overrides))
+    rates = rates[rates["rounds"] > 0].assign(rate=100 * rates["rate"])
+    win = rates[rates["i"] == "logo"].rename(columns={"j": "baseline", "rate": "win"})
+    defeat = rates[rates["j"] == "logo"].rename(columns={"i": "baseline", "rate": "defeat"})
+    pairs = win[["setting", "baseline", "win"]].merge(
+        defeat[["setting", "baseline", "defeat"]], on=["setting", "baseline"]
+    )
+    places = pd.DataFrame(
+        [
+            (setting.number, category, value)
+            for setting in all_settings()
+            for category, value in ({OVERALL: ""} | setting.categories).items()
+        ],
+        columns=["setting", "category", "value"],
+    )
+    grouped = places.merge(pairs, on="setting").groupby(["category", "value", "baseline"], sort=False)
+    shares = grouped.agg(win=("win", "mean"), defeat=("defeat", "mean"), settings=("win", "size"))
+    return shares.reset_index()
+
+
+def observation(
+    folders: Iterable[Path], *, threshold: float = PAPER_THRESHOLD, **overrides: Any
+) -> pd.DataFrame:
+    """Entropy by the global against the local-only model (Figure 3), on the runs of the EMD table.
+
+    One row per rho and alpha: the winning rates `global_wins` and `local_wins`, their `gap` (positive where
+    the global model is the better selector), the AL `rounds` tested, the `seeds` in common, and a `note`.
+    """
+    archive = Archive(folders)
+    rows = []
+    pairs = {(c.experiment.rho, c.experiment.alpha): c.experiment for c in cells("emd", **overrides)}
+    for (rho, alpha), experiment in pairs.items():
+        models = ("global", "local")
+        curves = {m: archive.curves(replace(experiment, selector=m), strategy=m) for m in models}
+        seeds = len(set(curves["global"]["seed"]) & set(curves["local"]["seed"]))
+        row: dict[str, Any] = {"rho": rho, "alpha": alpha, "seeds": seeds}
+        if seeds:
+            both = pd.concat(list(curves.values()), ignore_index=True)
+            ahead, behind = (winning_rate(both, *pair, threshold) for pair in (models, models[::-1]))
+            row |= {"global_wins": ahead.rate, "local_wins": behind.rate, "gap": ahead.rate - behind.rate}
+            row |= {"rounds": ahead.rounds, "note": ahead.reason}
+            if not ahead.rounds:
+                row |= dict.fromkeys(("global_wins", "local_wins", "gap"))  # without a test nobody wins
+        rows.append({"rounds": 0, "note": "no runs of both"} | row)
+    columns = ["rho", "alpha", "global_wins", "local_wins", "gap", "rounds", "seeds", "note"]
+    return pd.DataFrame(rows, columns=columns).astype(
+        {"global_wins": float, "local_wins": float, "gap": float}
+    )

@@ -1,0 +1,193 @@
+"""How much work a set of runs is, and about how long this machine needs for it.
+
+Work is counted in images: those trained on, forwards and backwards, and those only looked at, to test models
+and to choose. How fast this device does either is measured by a moment of real training with the real engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from fedactive.data import DATASETS, Dataset
+from fedactive.data.budget import budget_per_client
+from fedactive.data.imbalance import long_tail_sizes
+from fedactive.engines import choose_device, usable_cores
+from fedactive.experiment import Experiment
+from fedactive.laboratory import EngineShelf
+from fedactive.paper.folders import StoredRun
+from fedactive.paper.reproduce import remaining
+from fedactive.query import make_strategy
+from fedactive.runs import first_round_file
+from fedactive.simulation import Simulation
+from fedactive.split import Split
+
+# Training and test images: known without having the files.
+IMAGES = {
+    "cifar10": (50_000, 10_000),
+    "svhn": (73_257, 26_032),
+    "pathmnist": (89_996, 7_180),
+    "organamnist": (34_561, 17_778),
+    "dermamnist": (7_007, 2_005),
+}
+SAMPLES_PER_CLIENT, TEST_IMAGES = 128, 1024  # of the trial
+
+
+class Work(NamedTuple):
+    """Images; also images per second, or seconds, of either kind."""
+
+    trained: float
+    seen: float
+
+    def plus(self, other: Work) -> Work:
+        return Work(self.trained + other.trained, self.seen + other.seen)
+
+
+def round_work(experiment: Experiment, al_round: int) -> Work:
+    """One AL round: the query that begins it, then its FL rounds.
+
+    Local-only training counts with all its epochs, though it ends once a client has learnt its labels.
+    """
+    e = experiment
+    N, test = IMAGES[e.dataset]
+    if e.rho > 1:
+        classes = len(DATASETS[e.dataset].classes)
+        N = int(long_tail_sizes(np.full(classes, N // classes), e.rho).sum())
+    B = budget_per_client(N, e.clients, e.budget)
+    before, labelled = (min(e.clients * B * r, N) for r in (al_round - 1, al_round))
+
+    trained = e.fl_rounds * e.local_epochs * e.participation * labelled
+    seen = float(e.fl_rounds * test)
+    if al_round > 1:
+        models = make_strategy(e.strategy, e.selector, e.strategy_options).needs
+        trained += len(models - {"global"}) * e.local_only_epochs * before
+        seen += len(models) * (N - before) + ("local" in models) * e.clients * test
+    return Work(trained, seen)
+
+
+def run_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work]:
+    """What is left to do, by kind of training; the first AL round, which strategies share, counts once."""
+    shared = set()
+    total: dict[tuple[object, ...], Work] = {}
+    for e in experiments:
+        done = StoredRun(e.runs_dir / e.name, {}).rounds
+        first = first_round_file(e)
+        if done == 0 and (first in shared or first.exists()):
+            done = 1
+        shared.add(first)
+        for al_round in range(done + 1, e.rounds + 1):
+            total[kind(e)] = total.get(kind(e), Work(0, 0)).plus(round_work(e, al_round))
+    return total
+
+
+def kind(experiment: Experiment) -> tuple[object, ...]:
+    """Experiments of one kind train equally fast, image by image."""
+    e, card = experiment, DATASETS[experiment.dataset]
+    return (card.channels, card.size, e.model, e.algorithm, e.batch_size, e.augment, e.precision, e.device)
+
+
+def speed(experiment: Experiment, seconds: float) -> Work:
+    """Images per second, from FL rounds on noise of the right shape for about that many seconds."""
+    card = DATASETS[experiment.dataset]
+    K = min(experiment.clients, usable_cores())  # as many as train side by side
+    e = replace(experiment, clients=K, local_epochs=1)
+    rng = torch.Generator().manual_seed(0)
+
+    def images(count: int) -> torch.Tensor:
+        shape = (count, card.channels, card.size, card.size)
+        return torch.randint(256, shape, dtype=torch.uint8, generator=rng)
+
+    def labels(count: int) -> torch.Tensor:
+        return torch.randint(len(card.classes), (count,), generator=rng)
+
+    N = K * SAMPLES_PER_CLIENT
+    noise = Dataset(
+        card.name,
+        images(N),
+        labels(N),
+        images(TEST_IMAGES),
+        labels(TEST_IMAGES),
+        card.classes,
+        card.mean,
+        card.std,
+    )
+    pools = np.split(np.arange(N), K)
+    with EngineShelf() as engines:
+        federation = Simulation(e, Split(pools, pools, SAMPLES_PER_CLIENT), engines.get(e, noise))
+        federation.label(federation.query(1, None).queries)
+        server = federation.start_training(1, None)
+
+        def fl_round() -> Work:
+            begun = time.perf_counter()
+            federation.train(server, 1, 0, range(K))
+            wait_for_gpu()
+            trained = time.perf_counter()
+            federation.evaluate(server.weights)
+            return Work(trained - begun, time.perf_counter() - trained)
+
+        fl_round()  # to warm up: workers start, kernels are chosen
+        spent, rounds = fl_round(), 1
+        while sum(spent) < seconds:
+            spent, rounds = spent.plus(fl_round()), rounds + 1
+    return Work(N * rounds / spent.trained, TEST_IMAGES * rounds / spent.seen)
+
+
+def wait_for_gpu() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+@dataclass(frozen=True)
+class Estimate:
+    runs: int
+    done: int  # of these, before
+    trained: float  # images
+    seconds: float
+    where: str
+
+    def __str__(self) -> str:
+        count = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        if self.runs == self.done:
+            return f"{count}, all done before"
+        return (
+            f"{count}, {self.done} done before; the rest trains on about {in_words(self.trained)} "
+            f"images, about {duration(self.seconds)} on this machine ({self.where}), judging by a short trial"
+        )
+
+
+def estimate(wanted: Sequence[Experiment], seconds: float = 2.0) -> Estimate:
+    """Number of runs and about how long they take, after a trial of a few seconds for each kind of training.
+
+    The time is that of training, testing and scoring; what strategies then compute to select comes on top.
+    """
+    left = remaining(wanted)
+    kinds = {kind(e): e for e in left}
+    work = run_work(left)
+    needed = 0.0
+    for name, todo in work.items():
+        fast = speed(kinds[name], seconds)
+        needed += todo.trained / fast.trained + todo.seen / fast.seen
+    devices = {choose_device(e.device).type for e in left}
+    where = "one GPU" if "cuda" in devices else f"{usable_cores()} CPU cores"
+    return Estimate(
+        len(wanted), len(wanted) - len(left), sum(w.trained for w in work.values()), needed, where
+    )
+
+
+def in_words(count: float) -> str:
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.1f} {name}"
+    return f"{count:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    for size, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} seconds"

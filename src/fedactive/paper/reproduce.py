@@ -1,0 +1,86 @@
+"""Every table and figure of the paper by name: which runs it needs, which are still to do, what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedactive.errors import unknown_name
+from fedactive.experiment import Experiment
+from fedactive.paper.comparison import observation, penalty, penalty_experiments
+from fedactive.paper.folders import Archive, run_folders
+from fedactive.paper.tables import table, table_experiments
+
+NAMES = {
+    "accuracy": "test accuracy, four datasets, seven strategies by either model",
+    "ensembles": "test accuracy of LoGo and of plain ways to use both models",
+    "algorithms": "test accuracy with FedProx and SCAFFOLD",
+    "emd": "class balance of what entropy labels, by imbalance and heterogeneity",
+    "observation": "Figure 3: whose model is the better selector; the runs of emd",
+    "penalty": "Figures 5 and 6: who beats whom over all 38 settings",
+    "cost": "seconds per query and client; no runs of its own, it reads those of accuracy",
+}
+
+
+def experiments(
+    name: str,
+    *,
+    until: float | None = None,
+    seeds: Sequence[int] | None = None,
+    datasets: Sequence[str] | None = None,
+    **overrides: Any,
+) -> list[Experiment]:
+    """The runs that a table or figure needs, done or not.
+
+    `until` ends them at that percent labelled, `datasets` leaves the others out, `overrides` are settings of
+    Experiment (fl_rounds, runs_dir, data_dir, device, partition ...); None means the paper's own.
+    """
+    given = {field: value for field, value in overrides.items() if value is not None}
+    if check(name) == "penalty":
+        return penalty_experiments(until=until, seeds=seeds, datasets=datasets, **given)
+    source = "emd" if name == "observation" else name
+    return table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
+
+
+def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
+    """Those that no run in their runs folder has got far enough for, be it one that was to go further."""
+    archives: dict[Path, Archive] = {}
+    missing = []
+    for experiment in wanted:
+        where = experiment.runs_dir
+        if where not in archives:
+            archives[where] = Archive(run_folders(where))
+        if not archives[where].reaches(experiment):
+            missing.append(experiment)
+    return missing
+
+
+def show(
+    name: str,
+    folders: Iterable[Path],
+    *,
+    until: float | None = None,
+    datasets: Sequence[str] | None = None,
+    **overrides: Any,
+) -> pd.DataFrame:
+    """What these run folders say, beside the paper's numbers where it printed any.
+
+    Runs are found by their settings, so runs made with other settings than the paper's (fl_rounds=20) are
+    shown by giving the same overrides. `until` and `datasets` leave rows of tables out. See `tables.table`,
+    `comparison.observation` and `comparison.penalty` for the columns.
+    """
+    given = {field: value for field, value in overrides.items() if value is not None}
+    if check(name) == "observation":
+        return observation(folders, **given)
+    if name == "penalty":
+        return penalty(folders, **given).rename_axis("strategy").reset_index()
+    return table(name, folders, until=until, datasets=datasets, **given)
+
+
+def check(name: str) -> str:
+    if name not in NAMES:
+        raise unknown_name("table", name, NAMES)
+    return name

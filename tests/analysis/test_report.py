@@ -1,0 +1,269 @@
+"""The page: its content, and how a real browser shows it."""
+
+import base64
+import io
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fedactive.analysis.charts import Line, bar_chart, line_chart, png, ticks
+from fedactive.analysis.diversity import global_emd, local_emd
+from fedactive.analysis.report import _accuracy, _class_balance, write_report
+from fedactive.errors import RunError
+from fedactive.experiment import Experiment
+from fedactive.laboratory import run_all
+
+CHROMIUM = shutil.which("chromium")
+browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two strategies, two seeds, two settings, and a folder that cannot be used."""
+    folder = tmp_path_factory.mktemp("report")
+    common = {"dataset": "digits", "clients": 3, "rounds": 3, "fl_rounds": 3, "local_epochs": 1}
+    more = {"augment": "none", "device": "cpu", "workers": 1, "runs_dir": folder / "runs"}
+    cases = [(s, a, seed) for s in ("random", "entropy") for a in (0.1, 1.0) for seed in (1, 2)]
+    run_all([Experiment(strategy=s, alpha=a, seed=seed, **common, **more) for s, a, seed in cases])
+    (folder / "runs" / "holiday <photos>").mkdir()
+    runs = write_report([folder / "runs"], folder / "pages" / "report.html")
+    return runs, (folder / "pages" / "report.html").read_text()
+
+
+def test_the_page_says_what_was_run(made):
+    runs, page = made
+    assert "8 runs on digits: 2 strategies, 2 settings, 2 seeds." in page
+    assert runs.configuration["hardware"].iloc[0] in page
+    for name in runs.configuration["run"]:
+        assert f"<summary>{name}</summary>" in page
+    assert "holiday &lt;photos&gt; is no run folder: it has no experiment.toml." in page
+
+
+def test_the_page_needs_nothing_else(made):
+    page = made[1].replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"https?://|@import|<link|url\(", page)
+
+
+def test_charts_are_described(made):
+    page = made[1]
+    charts = re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)
+    # Per setting: learning curves, two of EMD, a heat map per strategy, time.
+    assert len(charts) == 2 * (1 + 2 + 2 + 1)
+    assert all(re.search(r'role="img".*?<title>.+?</title><desc>.+?</desc>', chart) for chart in charts)
+
+
+def test_the_table_shows_mean_and_deviation(made):
+    runs, page = made
+    curves = runs.curves
+    end = curves[
+        (curves["strategy"] == "random") & (curves["al_round"] == 3) & (curves["setting"] == "alpha 0.1")
+    ]
+    mean, std = end["accuracy"].mean(), end["accuracy"].std()
+    assert f'<span class="mean">{mean:.1f}</span><small> ± {std:.1f}</small>' in page
+
+
+def test_best_and_second_go_by_what_is_shown():
+    rows = [("a", 50.04, 60.0), ("b", 50.01, 70.0), ("c", 50.02, 65.0), ("d", 50.0, 65.04)]
+    table = pd.DataFrame(
+        [(name, 1, r, 5.0 * r, row[r - 1]) for name, *row in rows for r in (1, 2)],
+        columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
+    )
+    ranks = {row["name"]: [cell["rank"] for cell in row["cells"]] for row in _accuracy(table)["rows"]}
+    assert ranks == {"a": ["", ""], "b": ["", "best"], "c": ["", "second"], "d": ["", "second"]}
+
+
+def test_class_balance_is_that_of_the_definitions(made):
+    runs, _ = made
+    emd, counts = _class_balance(runs)
+    row = runs.configuration.iloc[3]
+    chosen = runs.selections[runs.selections["run"] == row["run"]]
+    for al_round in (1, 2, 3):
+        known = chosen[chosen["al_round"] <= al_round]
+        labels = [part.to_numpy(np.int64) for _, part in known.groupby("client")["label"]]
+        here = emd[
+            (emd["setting"] == row["setting"])
+            & (emd["strategy"] == row["label"])
+            & (emd["seed"] == row["seed"])
+            & (emd["al_round"] == al_round)
+        ]
+        assert here["local"].item() == pytest.approx(local_emd(labels, 10))
+        assert here["global"].item() == pytest.approx(global_emd(labels, 10))
+    assert counts[row["run"]].sum() == len(chosen)
+
+
+def test_thumbnails_are_the_queried_images(made, digits):
+    runs, page = made
+    table = runs.selections[runs.selections["run"] == runs.configuration["run"].iloc[0]]
+    query = table[(table["al_round"] == 2) & (table["client"] == 0)].iloc[0]
+    image = digits.train_images[int(query["sample"])].numpy()
+    assert f'<img src="{png(image)}" alt="{digits.classes[int(query["label"])]}"' in page
+    assert "Images are shown in the first setting of digits only." in page
+    assert page.count("<img ") <= 2 * 100
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_png_keeps_every_pixel(channels):
+    image = np.random.default_rng(1).integers(256, size=(channels, 5, 7), dtype=np.uint8)
+    content = base64.b64decode(png(image).partition(",")[2])
+    shown = np.asarray(Image.open(io.BytesIO(content))).reshape(5, 7, channels)
+    assert (shown == image.transpose(1, 2, 0)).all()
+
+
+def test_images_that_are_not_there_are_told(made, tmp_path):
+    runs, _ = made
+    folder = shutil.copytree(runs.configuration["folder"].iloc[0], tmp_path / "run")
+    toml = folder / "experiment.toml"
+    toml.write_text(toml.read_text().replace('dataset = "digits"', 'dataset = "cifar10"'))
+    write_report([folder], tmp_path / "report.html", data_dir=tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "Images are not shown: cifar10: " in page
+    assert "fedactive data get cifar10" in page
+    assert "One seed each" in page
+    assert "there is nobody to compare it with" in page
+
+
+def test_nothing_is_written_without_runs(tmp_path):
+    with pytest.raises(RunError):
+        write_report([tmp_path], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_ticks_are_round_and_cover_the_range():
+    assert ticks(8, 45) == [0, 10, 20, 30, 40, 50]
+    assert ticks(0.61, 0.68) == pytest.approx([0.6, 0.62, 0.64, 0.66, 0.68])
+    assert len(ticks(5, 5)) == 2
+
+
+def test_charts_escape_names_and_stand_odd_numbers():
+    one_point = Line("<b>", 9, [5.0], [50.0], [50.0], [50.0])
+    assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
+    assert "<b>" not in line_chart([one_point], "title", "x", "y")
+    assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
+
+
+# ------------------------------------------------------------------------------------------ in a real browser
+
+PROBE = """<script>
+const errors = []; addEventListener("error", event => errors.push(event.message));
+addEventListener("load", () => {
+  const act = async () => { %s };
+  act().then(result => parent.postMessage(JSON.stringify({errors, ...result}), "*"),
+             error => parent.postMessage(JSON.stringify({errors: [...errors, String(error)]}), "*"));
+});
+</script>"""
+FRAME = """<!doctype html><body><iframe src="page.html" width="%d" height="800" style="border:0"></iframe><pre></pre>
+<script>addEventListener("message", e => { document.querySelector("pre").textContent = btoa(e.data); });</script>"""
+
+
+def browse(page, folder, script, width=1200, *flags):
+    """What `script` returns when it runs in the page, shown in a frame of that width."""
+    (folder / "page.html").write_text(page.replace("<head>", "<head>" + PROBE % script, 1))
+    (folder / "frame.html").write_text(FRAME % width)
+    quiet = "no-first-run disable-background-networking disable-component-update disable-sync disable-quic"
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        *(f"--{name}" for name in quiet.split()),
+    ]
+    command += [
+        f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1400,900",
+        "--virtual-time-budget=5000",
+    ]
+    command += [*flags, "--dump-dom", (folder / "frame.html").as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return json.loads(base64.b64decode(re.search("<pre>(.*?)</pre>", dom)[1]))
+
+
+@browser
+def test_the_page_works_without_errors_and_without_network(made, tmp_path):
+    result = browse(
+        made[1],
+        tmp_path,
+        """return {
+          charts: [...document.querySelectorAll("svg")].filter(s => s.getBBox().width > 0 || s.closest("details")).length,
+          fetched: performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
+          broken: [...document.images].filter(i => i.complete && !i.naturalWidth).length,
+          landmarks: ["header", "nav", "main", "footer"].filter(n => document.querySelector(n)).length,
+          unlabelled: [...document.querySelectorAll("section, [role=region]")].filter(
+            e => !e.ariaLabel && !document.getElementById(e.getAttribute("aria-labelledby"))).length,
+          twice: document.querySelectorAll("[id]").length - new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size,
+        };""",
+    )
+    assert result == {
+        "errors": [],
+        "charts": 12,
+        "fetched": [],
+        "broken": 0,
+        "landmarks": 4,
+        "unlabelled": 0,
+        "twice": 0,
+    }
+
+
+@browser
+def test_tables_sort_by_click_and_say_so(made, tmp_path):
+    result = browse(
+        made[1],
+        tmp_path,
+        """const table = document.querySelector("th[aria-sort]").closest("table");
+        const state = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);
+        const last = table.tHead.rows[0].lastElementChild, first = table.tHead.rows[0].firstElementChild;
+        const values = () => [...table.tBodies[0].rows].map(r => parseFloat(r.lastElementChild.dataset.value));
+        const seen = [];
+        for (const header of [last, last, first, first]) {
+          header.querySelector("button").focus();
+          document.activeElement.click();
+          seen.push([header.ariaSort, state(), values()]);
+        }
+        return {seen, sorted: table.querySelectorAll("[aria-sort=ascending], [aria-sort=descending]").length,
+                keyboard: document.activeElement.tagName};""",
+    )
+    assert result["errors"] == []
+    assert result["keyboard"] == "BUTTON"  # Enter and Space work on a button by themselves
+    assert result["sorted"] == 1
+    down, up, names, names_back = result["seen"]
+    assert (down[0], up[0]) == ("descending", "ascending")
+    assert down[2] == sorted(down[2], reverse=True)
+    assert up[2] == sorted(up[2])
+    assert (names[0], names[1]) == ("ascending", ["entropy (global)", "random"])
+    assert (names_back[0], names_back[1]) == ("descending", ["random", "entropy (global)"])
+
+
+@browser
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_never_scrolls_sideways(made, tmp_path, width):
+    result = browse(
+        made[1],
+        tmp_path,
+        """document.querySelectorAll("details").forEach(d => d.open = true);
+        return {width: innerWidth, content: document.documentElement.scrollWidth};""",
+        width,
+    )
+    assert result["errors"] == []
+    assert result["width"] == width
+    assert result["content"] <= width
+
+
+@browser
+def test_dark_is_dark_and_labels_do_not_overlap(made, tmp_path):
+    script = """const y = [...document.querySelector("svg.lines").querySelectorAll(".name")].map(t => +t.getAttribute("y"));
+      return {paper: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(document.body).color,
+              gap: Math.min(...y.slice(1).map((v, i) => Math.abs(v - y[i])))};"""
+    light = browse(made[1], tmp_path, script)
+    dark = browse(made[1], tmp_path, script, 1200, "--blink-settings=preferredColorScheme=0")
+    assert light["paper"] == "rgb(255, 255, 255)"
+    assert (
+        sum(map(int, re.findall(r"\d+", dark["paper"])))
+        < 120
+        < sum(map(int, re.findall(r"\d+", dark["ink"])))
+    )
+    assert light["gap"] >= 15

@@ -1,0 +1,60 @@
+from dataclasses import replace
+
+import pytest
+
+from fedactive.paper.estimate import Estimate, Work, duration, estimate, round_work, run_work
+from fedactive.paper.reproduce import experiments
+from fedactive.runs import first_round_file
+
+
+@pytest.fixture
+def two(runs):
+    """Random and Entropy (local) on CIFAR-10, one seed, to 10%."""
+    made = experiments("accuracy", until=10, seeds=[1], datasets=["cifar10"], runs_dir=runs, device="cpu")
+    return [e for e in made if (e.strategy, e.selector) in (("random", "none"), ("entropy", "local"))]
+
+
+def test_work_is_counted_by_hand(two):
+    random, entropy = two
+    assert round_work(random, 1) == (100 * 5 * 2500, 100 * 10_000)
+    assert round_work(random, 2) == (100 * 5 * 5000, 100 * 10_000)
+    # Ten local-only models for 50 epochs on the 2,500 labels before, the rest of the pool, ten more tests.
+    assert round_work(entropy, 2) == (100 * 5 * 5000 + 50 * 2500, 100 * 10_000 + 47_500 + 10 * 10_000)
+    thinned = replace(random, rho=5, budget=10)
+    assert round_work(thinned, 1).trained == 100 * 5 * 10 * 254  # 10% of 25,400
+
+
+def test_the_first_round_counts_once(two):
+    (total,) = run_work(two).values()
+    assert total.trained == 500 * 2500 + 2 * 500 * 5000 + 50 * 2500
+    first_round_file(two[0]).parent.mkdir(parents=True)
+    first_round_file(two[0]).touch()
+    (total,) = run_work(two).values()
+    assert total.trained == 2 * 500 * 5000 + 50 * 2500
+
+
+def test_what_is_done_is_not_counted(two, store):
+    store(two[0], [0.5, 0.6])
+    store(two[1], [0.5])
+    (total,) = run_work([two[1]]).values()
+    assert total.trained == 500 * 5000 + 50 * 2500
+
+
+def test_an_estimate_after_real_training_on_this_machine(two, store):
+    store(two[0], [0.5, 0.6])
+    made = estimate([replace(e, workers=1) for e in two], seconds=0.1)
+    assert (made.runs, made.done) == (2, 1)
+    assert made.seconds > 1
+    assert str(made).startswith("2 runs, 1 done before; the rest trains on about 3.9 million images, about ")
+    store(two[1], [0.5, 0.6])
+    assert str(estimate(two)) == "2 runs, all done before"
+
+
+def test_time_in_words():
+    assert [duration(s) for s in (5, 119, 120, 7300, 260_000)] == [
+        "5 seconds", "119 seconds", "2 minutes", "2 hours", "3 days",
+    ]  # fmt: skip
+    assert "96 runs, 0 done before; the rest trains on about 2.0 billion" in str(
+        Estimate(96, 0, 2.0e9, 1e5, "one GPU")
+    )
+    assert Work(1, 2).plus(Work(3, 4)) == (4, 6)

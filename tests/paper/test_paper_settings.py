@@ -1,0 +1,82 @@
+from collections import Counter
+
+import pytest
+
+from fedactive.paper import paper_table
+from fedactive.paper.settings import COMPARED, all_settings, experiments_of, query
+from fedactive.paper.tables import TABLES, cells
+
+
+def test_there_are_38_settings_half_of_them_by_each_selector():
+    settings = all_settings()
+    assert [s.number for s in settings] == list(range(1, 39))
+    assert len({s.label for s in settings}) == 38
+    assert settings[0].label == "cifar10, global, alpha 0.1, cnn4, budget 5%, random start"
+    assert settings[-1].label == "svhn, local, alpha 0.1, cnn4, budget 20%, random start"
+
+
+def test_the_categories_have_as_many_settings_as_the_paper_says():
+    count = Counter(item for s in all_settings() for item in s.categories.items())
+    assert dict(count) == {
+        ("query selector", "global"): 19, ("query selector", "local"): 19,
+        ("heterogeneity", "alpha 0.1"): 30, ("heterogeneity", "alpha 1"): 4, ("heterogeneity", "alpha inf"): 4,
+        ("imbalance", "rho < 2"): 18, ("imbalance", "rho ≥ 2"): 20,
+        ("architecture", "cnn4"): 30, ("architecture", "resnet18"): 4, ("architecture", "mobilenet"): 4,
+        ("budget", "1%"): 4, ("budget", "5%"): 30, ("budget", "20%"): 4,
+        ("initialisation", "random"): 34, ("initialisation", "continue"): 4,
+    }  # fmt: skip
+
+
+def test_a_setting_gives_the_paper_s_experiments():
+    continued = next(s for s in all_settings() if s.init == "continue" and s.selector == "local")
+    made = experiments_of(continued, fl_rounds=20)
+    assert len(made) == 7 * 4
+    assert [e.strategy for e in made[::4]] == list(COMPARED)
+    assert {(e.strategy, e.selector) for e in made} >= {
+        ("random", "none"),
+        ("entropy", "local"),
+        ("logo", "both"),
+    }
+    assert {e.seed for e in made} == {1, 2, 3, 4}
+    shared = {
+        (e.dataset, e.alpha, e.model, e.budget, e.init, e.partition, e.schedule, e.fl_rounds) for e in made
+    }
+    assert shared == {("cifar10", 0.1, "cnn4", 5.0, "continue", "reference", "paper", 20)}
+    assert made[0].rounds == 16
+
+
+@pytest.mark.parametrize(
+    ("name", "selector", "expected"),
+    [
+        ("ensemble_rank_badge", "both", ("ensemble_rank", "auto", "base=badge")),
+        ("finetune_entropy", "finetuned", ("finetune", "auto", "base=entropy")),
+        ("random", "local", ("random", "auto", "")),
+        ("gcnal", "local", ("gcnal", "local", "")),
+    ],
+)
+def test_names_of_the_tables_become_strategies(name, selector, expected):
+    assert tuple(query(name, selector).values()) == expected
+
+
+def test_every_number_of_every_table_has_an_experiment_that_comes_by_it():
+    numbers = {"accuracy": 192, "ensembles": 49, "algorithms": 84, "emd": 240, "cost": 33}
+    for name in TABLES:
+        made = cells(name)
+        assert len(made) == numbers[name]
+        for cell in made:
+            assert cell.al_round * cell.experiment.budget == cell.labelled
+            assert cell.al_round <= cell.experiment.rounds
+            assert cell.experiment.partition == "reference"
+    assert len(paper_table("emd")) == 120
+
+
+def test_a_row_of_the_ensembles_and_one_of_the_algorithms():
+    ensemble = cells("ensembles")[7]
+    assert ensemble.columns["strategy"] == "ensemble_logit_badge"
+    assert (ensemble.experiment.strategy_options, ensemble.paper, ensemble.al_round) == (
+        "base=badge",
+        65.55,
+        4,
+    )
+    prox = cells("algorithms")[0]
+    assert (prox.experiment.algorithm, prox.experiment.mu, prox.paper) == ("fedprox", 0.01, 62.89)
