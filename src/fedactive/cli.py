@@ -18,7 +18,7 @@ from rich.table import Table
 
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
-from fedactive.compare import Comparison, expand, report_failures, shared_among
+from fedactive.compare import Comparison, expand, report_failures, require_data, shared_among
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
@@ -88,7 +88,9 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
     """
     load_plugin(plugin)
     given = {name: text.split(",") for name, text in flags.items() if text is not None}
-    experiments, jobs = shared_among(expand(parse_toml(read_config(config)) | given), jobs)
+    grid = expand(parse_toml(read_config(config)) | given)
+    require_data(grid)
+    experiments, jobs = shared_among(grid, jobs)
     with resumable():
         finished = Comparison(experiments, jobs, plugin).run()
     done = [job.folder for job in finished if not job.failed]

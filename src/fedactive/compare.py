@@ -27,6 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
@@ -54,6 +55,12 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
         experiment = Experiment.from_values(chosen)
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
+
+
+def require_data(experiments: Sequence[Experiment]) -> None:
+    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts."""
+    for name, folder in sorted({(e.dataset, e.data_dir) for e in experiments}):
+        load(name, folder)
 
 
 @dataclass

@@ -154,12 +154,12 @@ def test_paths_that_are_no_folders_of_runs_are_named(finished, tmp_path):
     read = read_runs([finished, tmp_path / "empty", tmp_path / "missing"])
     assert dict(read.skipped) == {
         tmp_path / "empty": "is no run folder (it has no experiment.toml) and holds none",
-        tmp_path / "missing": "is not a folder",
+        tmp_path / "missing": "cannot be opened: No such file or directory",
     }
 
 
 def test_nothing_usable_is_an_error(tmp_path):
-    with pytest.raises(RunError, match=r"no finished run to read: .*missing is not a folder"):
+    with pytest.raises(RunError, match=r"no finished run to read: .*missing cannot be opened"):
         read_runs([tmp_path / "missing"])
     with pytest.raises(RunError, match="no folder was given"):
         read_runs([])

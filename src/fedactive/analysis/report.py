@@ -268,7 +268,7 @@ def _class_balance(runs: Runs) -> tuple[pd.DataFrame, dict[str, NDArray[np.int64
         final[run] = counts[-1]
         with np.errstate(invalid="ignore"):  # 0/0 is NaN: a client without labels has no distribution
             local, whole = _emd(counts), _emd(counts.sum(axis=1))
-        for al_round in np.unique(r):
+        for al_round in np.unique(r).tolist():
             w = who[run]
             value = (np.nanmean(local[al_round]), whole[al_round])
             rows.append((w["setting"], w["label"], w["seed"], al_round, labelled[run, al_round], *value))

@@ -121,19 +121,16 @@ def _find(paths: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterator[Pa
     """Folders that may be runs: each path itself, or those in it."""
     seen = set()
     for path in paths:
-        inside: list[Path] = []
-        if not path.is_dir():
-            skipped.append((path, "is not a folder"))
+        try:
+            inside = [path] if (path / "experiment.toml").exists() else sorted(path.iterdir())
+        except OSError as error:
+            skipped.append((path, f"cannot be opened: {error.strerror}"))
             continue
-        if not (path / "experiment.toml").exists():
-            # `logs` and hidden folders such as .first-rounds lie beside runs.
-            inside = [
-                p for p in sorted(path.iterdir()) if p.is_dir() and p.name != "logs" and p.name[0] != "."
-            ]
-            if not inside:
-                skipped.append((path, "is no run folder (it has no experiment.toml) and holds none"))
-                continue
-        for folder in inside or [path]:
+        # `logs` and hidden folders such as .first-rounds lie beside runs.
+        inside = [p for p in inside if p == path or (p.is_dir() and p.name != "logs" and p.name[0] != ".")]
+        if not inside:
+            skipped.append((path, "is no run folder (it has no experiment.toml) and holds none"))
+        for folder in inside:
             if (real := folder.resolve()) not in seen:
                 seen.add(real)
                 yield folder
@@ -144,6 +141,8 @@ def _read_or_reason(path: Path) -> Folder | str:
         return _read(path)
     except UnusableError as reason:
         return str(reason)
+    except OSError as error:
+        return f"cannot be opened: {error.strerror}"
 
 
 def _read(path: Path) -> Folder:
@@ -183,20 +182,24 @@ def _read(path: Path) -> Folder:
         accuracy = tables["metrics"].filter(pc.field("model") == "global")["accuracy"]
         if not pc.all(pc.is_finite(accuracy), min_count=1, skip_nulls=False).as_py():
             raise ValueError("it has no accuracy, or one that is not a number")
+        digest = _digest(tables)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         if isinstance(error, KeyError):
             reason = f"it has no {error}"
         reason = " ".join((reason or str(error) or type(error).__name__).split())
         raise UnusableError(f"has an unreadable {name}: {reason[:160]}") from None
-    return Folder(path, experiment, facts, samples, len(tables["selections"]), tables, _digest(tables))
+    return Folder(path, experiment, facts, samples, len(tables["selections"]), tables, digest)
 
 
 def _digest(tables: dict[str, pa.Table]) -> bytes:
     sink = pa.BufferOutputStream()
-    for name in ("metrics", "selections"):
-        with pa.ipc.new_stream(sink, tables[name].schema) as stream:
-            stream.write_table(tables[name].combine_chunks())
+    for column in (*tables["metrics"].columns, *tables["selections"].columns):
+        if column.null_count:
+            column = pc.fill_null(column, -1)  # what lies in memory below a null is arbitrary
+        table = pa.table({"": column}).combine_chunks()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
     return hashlib.sha256(sink.getvalue()).digest()
 
 
@@ -262,10 +265,10 @@ def _configuration(folders: Sequence[Folder]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _runs(folders: Sequence[Folder], rows: Sequence[int]) -> pd.Categorical:
-    """The column `run` of tables with so many rows of each folder."""
+def _runs(folders: Sequence[Folder], rows: Sequence[int]) -> pd.Series:
+    """The column `run` of a table with so many rows of each folder."""
     codes = np.repeat(np.arange(len(folders), dtype=np.int16), rows)
-    return pd.Categorical.from_codes(codes, [folder.path.name for folder in folders])
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index([folder.path.name for folder in folders])))
 
 
 def _joined(name: str, folders: Sequence[Folder]) -> pd.DataFrame:

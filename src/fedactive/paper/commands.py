@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fedactive.compare import Comparison, report_failures, shared_among
+from fedactive.compare import Comparison, report_failures, require_data, shared_among
 from fedactive.errors import ConfigurationError
 from fedactive.paper.comparison import observation, penalty, setting_curves, win_shares
 from fedactive.paper.estimate import estimate
@@ -66,8 +66,9 @@ def run(
         runs_dir=runs_dir,
         data_dir=data_dir,
     )
-    print(estimate(wanted), flush=True)
     missing = remaining(wanted)
+    require_data(missing)
+    print(estimate(wanted), flush=True)
     if missing:
         report_failures(Comparison(*shared_among(missing, jobs)).run())
     print(f"now: fedactive paper show {name} --runs-dir {runs_dir}")
@@ -119,7 +120,7 @@ def figure(
 
 def print_table(frame: pd.DataFrame, title: str) -> None:
     """The table in the terminal: narrower than the CSV, with mean and spread in one column."""
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     shown = compact(frame) if "ours" in frame.columns else frame
     for column in shown.columns:
         table.add_column(str(column), justify="right" if is_numeric_dtype(shown[column]) else "left")
@@ -138,6 +139,6 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
     ours = [number(mean) + s for mean, s in zip(frame["ours"], spread, strict=True)]
     shown = frame.drop(columns=["std", "low", "high", "note", "difference", "inside"])
     shown = shown.assign(paper=frame["paper"].map(number), ours=ours)
-    shown["difference"] = frame["difference"].map(number)
+    shown["diff"] = frame["difference"].map(number)
     shown["paper inside"] = frame["inside"].map({True: "yes", False: "no"})
     return shown.rename(columns={"labelled_percent": "%"})
