@@ -45,7 +45,7 @@ def test_a_grid_runs_once_and_is_the_same_as_single_runs(tmp_path, small):
     done = compare(tmp_path / "grid", strategy="logo,random", seed="1,2", jobs=2)
     assert done.returncode == 0, done.stderr
     assert "4 runs, 0 done before, 2 at a time" in done.stderr
-    assert "random, seed 2: AL 2/2" in done.stderr
+    assert "random, seed 2: accuracy" in done.stderr
     folders = sorted((tmp_path / "grid").glob("digits-*"))
     assert len(folders) == 4
     alone = run(small(strategy="logo", seed=2, rounds=2, fl_rounds=2, runs_dir=tmp_path / "alone"))

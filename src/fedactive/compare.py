@@ -6,6 +6,7 @@ stopped or killed goes on where it was: what is done is skipped, what was begun 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -179,6 +180,9 @@ class Comparison:
         seconds = time.monotonic() - job.begun
         job.failed = job.process.returncode != 0 or not job.done
         job.fl_rounds = job.total
+        if not job.failed:
+            accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
+            job.note = f"accuracy {accuracy:.1%}"
         what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
         console.print(f"{self.line(job)}  {what}", soft_wrap=True, highlight=False)
 
