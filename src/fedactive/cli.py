@@ -18,6 +18,7 @@ from rich.table import Table
 
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
+from fedactive.analysis.report import write_report
 from fedactive.compare import Comparison, expand, report_failures, require_data, shared_among
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
@@ -149,6 +150,19 @@ def demo(
 ) -> None:
     """Watch LoGo, Entropy and Random learn side by side (about a minute, no download)."""
     run_demo(runs_dir)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="run folders, or folders of run folders")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the page to write")] = Path("report.html"),
+    data_dir: Annotated[Path | None, typer.Option(help="folder of the datasets, for pictures")] = None,
+) -> None:
+    """Write one self-contained HTML page about any number of runs, to look at, print or e-mail."""
+    reported = write_report(runs, output, data_dir)
+    for path, reason in reported.skipped:
+        print(f"skipped: {path}: {reason}", file=sys.stderr)
+    print(f"{len(reported.configuration)} runs in {output}")
 
 
 @app.command()

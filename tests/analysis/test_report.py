@@ -14,7 +14,8 @@ from PIL import Image
 
 from fedactive.analysis.charts import Line, bar_chart, line_chart, png, ticks
 from fedactive.analysis.diversity import global_emd, local_emd
-from fedactive.analysis.report import _accuracy, _class_balance, write_report
+from fedactive.analysis.panels import accuracy_table, class_balance
+from fedactive.analysis.report import write_report
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
@@ -74,13 +75,13 @@ def test_best_and_second_go_by_what_is_shown():
         [(name, 1, r, 5.0 * r, row[r - 1]) for name, *row in rows for r in (1, 2)],
         columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
     )
-    ranks = {row["name"]: [cell["rank"] for cell in row["cells"]] for row in _accuracy(table)["rows"]}
+    ranks = {row["name"]: [cell["rank"] for cell in row["cells"]] for row in accuracy_table(table)["rows"]}
     assert ranks == {"a": ["", ""], "b": ["", "best"], "c": ["", "second"], "d": ["", "second"]}
 
 
 def test_class_balance_is_that_of_the_definitions(made):
     runs, _ = made
-    emd, counts = _class_balance(runs)
+    emd, counts = class_balance(runs)
     row = runs.configuration.iloc[3]
     chosen = runs.selections[runs.selections["run"] == row["run"]]
     for al_round in (1, 2, 3):

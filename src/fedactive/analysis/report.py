@@ -14,28 +14,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jinja2 import Environment
-from markupsafe import Markup
-from numpy.typing import NDArray
 
 from fedactive import __version__
-from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png
+from fedactive.analysis.panels import (
+    Values,
+    accuracy_table,
+    band_note,
+    band_of,
+    class_balance,
+    class_heat_maps,
+    emd_charts,
+    image_panel,
+    lines_chart,
+    penalty_table,
+    tests_table,
+    time_panel,
+    time_unit,
+)
 from fedactive.analysis.results import DEFAULTS, Runs, read_runs
 from fedactive.analysis.significance import (
     PAPER_THRESHOLD,
-    SIGNIFICANCE,
-    confidence_band,
     paired_tests,
     penalty_matrix,
 )
-from fedactive.data import DATASETS, load
-from fedactive.errors import UserError
 from fedactive.runs import write_atomically
 
-RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width
-THUMBNAILS = 96  # per strategy
 TITLE = "Federated active learning report"
-
-Values = dict[str, Any]
 
 
 def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = None) -> Runs:
@@ -54,10 +58,10 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
     configuration = runs.configuration
     styles = {name: k for k, name in enumerate(sorted(configuration["label"].unique()))}
     tests = paired_tests(runs.curves)
-    emd, counts = _class_balance(runs)
+    emd, counts = class_balance(runs)
     rng = np.random.default_rng(0)
     bands = {
-        what: _band(table.rename(columns={what: "accuracy"}), rng)
+        what: band_of(table.rename(columns={what: "accuracy"}), rng)
         for what, table in (("accuracy", runs.curves), ("local", emd), ("global", emd))
         if len(table)
     }
@@ -65,30 +69,31 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
         index="run", columns="phase", values="seconds", aggfunc="sum", observed=True, sort=False
     )
     labels = runs.metrics.groupby("run", observed=True)["labelled"].max()
-    panels, pictured = [], set()
+    panels = []
+    pictured: dict[str, bool] = {}  # datasets that were looked for: are their images shown?
     for setting, part in configuration.groupby("setting"):
         here = {what: band[band["setting"] == setting] for what, band in bands.items()}
         curves = runs.curves[runs.curves["setting"] == setting]
         first = part.sort_values("seed").drop_duplicates("label").sort_values("label")
         dataset = part["dataset"].iloc[0]
         images: list[Values] = []
-        note = f"Images are shown in the first setting of {dataset} only."
+        note = f"Images are shown in the first setting of {dataset} only." * pictured.get(dataset, False)
         if dataset not in pictured:
-            images, note = _images(runs, first, dataset, data_dir)
-            pictured.add(dataset)
+            images, note = image_panel(runs, first, dataset, data_dir)
+            pictured[dataset] = bool(images)
         panels.append(
             {
                 "heading": setting or "Results",
-                "curves": _lines(here["accuracy"], styles, "Learning curves", "test accuracy (%)"),
-                "band_note": _band_note(curves),
-                "accuracy": _accuracy(curves),
-                "tests": _tests(tests[tests["setting"] == setting], set(part["label"])),
-                "emd": _emd_charts(here, styles),
-                "heat": _heat_maps(first, counts),
+                "curves": lines_chart(here["accuracy"], styles, "Learning curves", "test accuracy (%)"),
+                "band_note": band_note(curves),
+                "accuracy": accuracy_table(curves),
+                "tests": tests_table(tests[tests["setting"] == setting], set(part["label"])),
+                "emd": emd_charts(here, styles),
+                "heat": class_heat_maps(first, counts),
                 "seed": first["seed"].min(),
                 "images": images,
                 "images_note": note,
-                "time": _time(part, seconds, labels),
+                "time": time_panel(part, seconds, labels),
             }
         )
     return {
@@ -102,7 +107,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
             and configuration[name].iloc[0] != ""
         ],
         "machines": _machines(configuration),
-        "matrix": _matrix(penalty_matrix(runs.curves)),
+        "matrix": penalty_table(penalty_matrix(runs.curves)),
         "threshold": PAPER_THRESHOLD,
         "untested": sum(panel["tests"]["without"] for panel in panels),
         "panels": panels,
@@ -132,7 +137,7 @@ def _machines(configuration: pd.DataFrame) -> list[Values]:
     rows = []
     for (hardware, software), part in configuration.groupby(["hardware", "software"], sort=False):
         dates = sorted({finished[:10] for finished in part["finished"]})
-        unit, scale = _unit(part["seconds"].sum())
+        unit, scale = time_unit(part["seconds"].sum())
         time = f"{part['seconds'].sum() / scale:.3g} {unit}"
         between = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         rows.append(
@@ -150,241 +155,3 @@ def _configurations(configuration: pd.DataFrame) -> list[Values]:
 
 
 # ---------------------------------------------------------------------------------------- curves and tests
-
-
-def _band(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    band = confidence_band(table, rng=rng, resamples=RESAMPLES)
-    labelled = table.groupby(["setting", "strategy", "al_round"], as_index=False)["labelled"].mean()
-    return band.merge(labelled, on=["setting", "strategy", "al_round"])
-
-
-def _lines(band: pd.DataFrame, styles: dict[str, int], title: str, y: str, **options: Any) -> Markup:
-    lines = [
-        Line(str(name), styles[str(name)], *(part[k].tolist() for k in ("labelled", "mean", "low", "high")))
-        for name, part in band.sort_values("al_round").groupby("strategy")
-    ]
-    return Markup(line_chart(lines, title, "labelled (% of all samples)", y, **options))
-
-
-def _band_note(curves: pd.DataFrame) -> str:
-    seeds = curves.groupby("strategy")["seed"].nunique()
-    if seeds.max() == 1:
-        return "One seed each: there is no band, and no telling luck from merit."
-    few = " With so few seeds bands are too narrow." if seeds.min() < 10 else ""
-    return f"Mean over seeds with its 95% bootstrap band.{few}"
-
-
-def _accuracy(curves: pd.DataFrame) -> Values:
-    """Rows best at the end first; ranks go by what is shown, so that equal numbers look equal."""
-    mean, std = (
-        curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc=how, dropna=False)
-        for how in ("mean", "std")
-    )
-    mean = mean.sort_values(mean.columns[-1], ascending=False)
-    shown = mean.round(1)
-    ranks = shown.rank(method="dense", ascending=False)
-    ranks.loc[:, shown.nunique() < 2] = np.nan  # no contest, as in round 1
-    labelled = curves.groupby("al_round")["labelled"].mean()
-    seeds = curves.groupby("strategy")["seed"].nunique()
-    rows = []
-    for name in mean.index:
-        numbers = zip(mean.loc[name].tolist(), std.loc[name].tolist(), ranks.loc[name].tolist(), strict=True)
-        cells = [
-            {
-                "value": m,
-                "mean": "–" if np.isnan(m) else f"{m:.1f}",
-                "std": "" if np.isnan(s) else f"{s:.1f}",
-                "rank": {1: "best", 2: "second"}.get(rank, ""),
-            }
-            for m, s, rank in numbers
-        ]
-        rows.append({"name": name, "seeds": seeds[name], "cells": cells})
-    return {"columns": [f"{labelled[r]:.0f}%" for r in mean.columns], "rows": rows}
-
-
-def _tests(tests: pd.DataFrame, strategies: set[str]) -> Values:
-    """One row per pair of strategies of this setting; a pair never tested is left to the note."""
-    tests = tests[tests["i"].isin(strategies) & tests["j"].isin(strategies)]
-    rows, without = [], 0
-    for (i, j), all_rounds in tests.groupby(["i", "j"]):
-        part = all_rounds[all_rounds["t"].notna()]
-        if part.empty:
-            without += 1
-            continue
-        last = part.iloc[-1]
-        if last["mean_difference"] < 0:  # the better one comes first
-            i, j, part = j, i, part.assign(mean_difference=-part["mean_difference"])
-        sure = part["significant"]
-        numbers = [(sure & (part["mean_difference"] > 0)).sum(), (sure & (part["mean_difference"] < 0)).sum()]
-        numbers += [len(part), last["n"]]
-        cells: list[Values] = [{"value": n, "text": n} for n in numbers]
-        gain, p = abs(last["mean_difference"]), last["p_holm"]
-        cells.append({"value": gain, "text": f"+{gain:.1f}", "best": last["significant"]})
-        cells.append({"value": p, "text": "<0.001" if p < 0.001 else f"{p:.3f}", "best": p < SIGNIFICANCE})
-        rows.append({"name": f"{i} over {j}", "cells": cells, "order": -gain})
-    note = f"{without} of {without + len(rows)} pairs have fewer than two seeds in common: no test." * (
-        without > 0
-    )
-    if len(strategies) == 1:
-        note = "Only one strategy was run in this setting."
-    return {"rows": sorted(rows, key=lambda row: row["order"]), "note": note, "without": without}
-
-
-def _matrix(P: pd.DataFrame) -> Values:
-    top = max(float(P.to_numpy().max()), 1e-9)
-    rows = []
-    for name, values in zip(P.index, P.to_numpy(), strict=True):
-        cells = [
-            {
-                "text": "" if column == name else f"{value:.2f}",
-                "share": f"{0.9 * value / top:.2f}",
-                "dark": value > 0.6 * top,
-            }
-            for column, value in zip(P.columns, values, strict=True)
-        ]
-        rows.append({"name": name, "cells": cells})
-    return {"columns": list(P.columns), "rows": rows}
-
-
-# ------------------------------------------------------------------------------------------------ classes
-
-
-def _class_balance(runs: Runs) -> tuple[pd.DataFrame, dict[str, NDArray[np.int64]]]:
-    """EMD of the labelled sets, shaped like learning curves, and every run's last class counts per client."""
-    rows, final = [], {}
-    labelled = runs.curves.set_index(["run", "al_round"])["labelled"].to_dict()
-    who = runs.configuration.set_index("run")[["setting", "label", "seed", "dataset"]].to_dict("index")
-    columns = [runs.selections[name].to_numpy() for name in ("al_round", "client", "label")]
-    for run, rows_of_run in _by_run(runs.selections).items():
-        r, k, y = (column[rows_of_run].astype(np.int64) for column in columns)
-        if len(y) == 0 or y.min() < 0:  # sites may keep labels to themselves
-            continue
-        known = DATASETS.get(who[run]["dataset"])
-        shape = (r.max() + 1, k.max() + 1, max(y.max() + 1, len(known.classes) if known else 0))
-        counts = np.bincount(np.ravel_multi_index((r, k, y), shape), minlength=int(np.prod(shape))).reshape(
-            shape
-        )
-        counts = counts.cumsum(axis=0)
-        final[run] = counts[-1]
-        with np.errstate(invalid="ignore"):  # 0/0 is NaN: a client without labels has no distribution
-            local, whole = _emd(counts), _emd(counts.sum(axis=1))
-        for al_round in np.unique(r).tolist():
-            w = who[run]
-            value = (np.nanmean(local[al_round]), whole[al_round])
-            rows.append((w["setting"], w["label"], w["seed"], al_round, labelled[run, al_round], *value))
-    names = ["setting", "strategy", "seed", "al_round", "labelled", "local", "global"]
-    return pd.DataFrame(rows, columns=names), final
-
-
-def _by_run(table: pd.DataFrame) -> dict[str, slice]:
-    """Where the rows of each run are. They lie together: slices spare copies of millions of rows."""
-    codes, names = table["run"].cat.codes.to_numpy(), table["run"].cat.categories
-    bounds = np.searchsorted(codes, np.arange(len(names) + 1, dtype=codes.dtype)).tolist()
-    return dict(zip(names, map(slice, bounds, bounds[1:]), strict=True))
-
-
-def _emd(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """diversity.class_emd along the last axis, of counts instead of labels."""
-    p = counts / counts.sum(axis=-1, keepdims=True)
-    emd: NDArray[np.float64] = np.abs(p - 1 / counts.shape[-1]).sum(axis=-1) / 2
-    return emd
-
-
-def _emd_charts(bands: dict[str, pd.DataFrame], styles: dict[str, int]) -> list[Markup]:
-    return [
-        _lines(bands[what], styles, f"{what} EMD".capitalize(), f"{what} EMD", digits=2, size=(480, 330))
-        for what in ("local", "global")
-        if what in bands and len(bands[what])
-    ]
-
-
-def _heat_maps(first: pd.DataFrame, counts: dict[str, NDArray[np.int64]]) -> list[tuple[str, Markup]]:
-    here = [row for row in first.to_dict("records") if row["run"] in counts]
-    most = max((int(counts[row["run"]].max()) for row in here), default=1)
-    return [
-        (
-            row["label"],
-            Markup(
-                heat_map(
-                    counts[row["run"]],
-                    _classes(row["dataset"], counts[row["run"]]),
-                    f"Labels of {row['label']}",
-                    most,
-                )
-            ),
-        )
-        for row in here
-    ]
-
-
-def _classes(dataset: str, counts: NDArray[np.int64]) -> list[str]:
-    names = list(DATASETS[dataset].classes) if dataset in DATASETS else []
-    return names + [str(c) for c in range(len(names), counts.shape[1])]
-
-
-def _images(runs: Runs, first: pd.DataFrame, dataset: str, data_dir: Path | None) -> tuple[list[Values], str]:
-    """Thumbnails by client and AL round of the first seed's run of every strategy, or why there are none."""
-    try:
-        data = load(dataset, data_dir or Path(first["data_dir"].iloc[0]))
-    except UserError as error:
-        return [], f"Images are not shown: {error}."
-    strategies = []
-    where = _by_run(runs.selections)
-    for row in first.to_dict("records"):
-        table = runs.selections.iloc[where[row["run"]]]
-        if table["sample"].max() >= len(data.train_images):
-            return [], f"Images are not shown: {dataset} here is not the one that was used."
-        last = int(table["al_round"].max())
-        rounds = sorted({min(2, last), (2 + last) // 2, last})  # round 1 is random for all
-        clients = sorted(table["client"].unique())[:6]
-        each = min(5, THUMBNAILS // (len(rounds) * len(clients)))
-        cells = {
-            key: [
-                {"src": png(data.train_images[s].numpy()), "name": data.classes[int(data.train_labels[s])]}
-                for s in part["sample"].head(each)
-            ]
-            for key, part in table.groupby(["client", "al_round"])
-            if key[0] in clients and key[1] in rounds
-        }
-        rows = [{"client": k, "cells": [cells.get((k, r), []) for r in rounds]} for k in clients]
-        strategies.append({"name": row["label"], "seed": row["seed"], "rounds": rounds, "rows": rows})
-    return strategies, ""
-
-
-# --------------------------------------------------------------------------------------------------- time
-
-
-def _unit(seconds: float) -> tuple[str, float]:
-    return next(
-        (u, s) for u, s, most in (("s", 1, 600), ("min", 60, 36e3), ("h", 3600, np.inf)) if seconds < most
-    )
-
-
-def _time(part: pd.DataFrame, seconds: pd.DataFrame, bought: pd.Series) -> Values | None:
-    table = (
-        seconds.reindex(part["run"])
-        .groupby(part["label"].to_numpy())
-        .mean()
-        .dropna(axis=1, how="all")
-        .fillna(0)
-    )
-    if table.empty:
-        return None
-    unit, scale = _unit(table.sum(axis=1).max())
-    table = table.loc[table.sum(axis=1).sort_values().index] / scale
-    phases = [str(phase) for phase in table.columns]
-    labels = bought.reindex(part["run"]).groupby(part["label"].to_numpy()).mean()
-    rows = []
-    for name, values in zip(map(str, table.index), table.to_numpy(), strict=True):
-        numbers = [*values, values.sum()]
-        cells = [{"value": labels[name], "text": f"{labels[name]:,.0f}"}]
-        cells += [{"value": v, "text": f"{v:.3g}"} for v in numbers]
-        rows.append({"name": name, "cells": cells})
-    chart = bar_chart(
-        dict(zip(map(str, table.index), table.to_numpy().tolist(), strict=True)),
-        phases,
-        "Time of one run by phase",
-        unit,
-    )
-    columns = ["strategy", "labels", *(f"{phase} ({unit})" for phase in phases), f"all ({unit})"]
-    return {"chart": Markup(chart), "columns": columns, "rows": rows}
