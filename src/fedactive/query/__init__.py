@@ -16,6 +16,7 @@ from fedactive.query.pool import Outputs, Pool
 from fedactive.query.random import Random
 from fedactive.query.strategy import (
     STRATEGIES,
+    OneModelStrategy,
     ScoringStrategy,
     Selection,
     Strategy,
@@ -37,6 +38,7 @@ __all__ = [
     "LeastConfidence",
     "LoGo",
     "Margin",
+    "OneModelStrategy",
     "Outputs",
     "Pool",
     "Random",

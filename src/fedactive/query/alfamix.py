@@ -28,7 +28,7 @@ from torch import Tensor
 from fedactive.query.kernels import kmeans, squared_distances, top
 from fedactive.query.logo import best_of_each
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, parameter, register
+from fedactive.query.strategy import OneModelStrategy, Selection, parameter, register
 
 CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -36,16 +36,14 @@ CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 @final
 @register
 @dataclass(frozen=True)
-class AlfaMix(Strategy):
+class AlfaMix(OneModelStrategy):
     """The head "global" is what the released code of LoGo does, which mixes features of the local model but
     classifies them with the global one: this explains the paper's weak numbers of local ALFA-Mix."""
 
     name = "alfamix"
     summary = "samples that change class when mixed with class means, clustered"
     paper = "Parvaneh et al., CVPR 2022"
-    selectors = ("global", "local")
 
-    selector: str = "global"
     head: str = parameter(
         "own",
         ("own", "global"),

@@ -13,23 +13,16 @@ import torch
 
 from fedactive.query.kernels import gradient_seeding
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, register
+from fedactive.query.strategy import OneModelStrategy, Selection, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class Badge(Strategy):
+class Badge(OneModelStrategy):
     name = "badge"
     summary = "k-means++ seeding in gradient space: uncertain and diverse"
     paper = "Ash et al., ICLR 2020"
-    selectors = ("global", "local")
-
-    selector: str = "global"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({self.selector})
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         outputs = pool.unlabelled(self.selector)

@@ -9,23 +9,16 @@ import torch
 
 from fedactive.query.kernels import k_centre
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, register
+from fedactive.query.strategy import OneModelStrategy, Selection, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class Coreset(Strategy):
+class Coreset(OneModelStrategy):
     name = "coreset"
     summary = "greedy k-centre: the samples farthest from what is labelled and chosen"
     paper = "Sener & Savarese, ICLR 2018"
-    selectors = ("global", "local")
-
-    selector: str = "global"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({self.selector})
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         labelled, unlabelled = pool.labelled(self.selector), pool.unlabelled(self.selector)

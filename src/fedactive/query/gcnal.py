@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fedactive.query.kernels import k_centre
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, register
+from fedactive.query.strategy import OneModelStrategy, Selection, register
 
 HIDDEN = 128
 DROPOUT = 0.3
@@ -40,17 +40,10 @@ SMALLEST_DEGREE = 1e-3
 @final
 @register
 @dataclass(frozen=True)
-class GCNAL(Strategy):
+class GCNAL(OneModelStrategy):
     name = "gcnal"
     summary = "a graph network learns what looks labelled; k-centre in its space (CoreGCN)"
     paper = "Caramalau et al., CVPR 2021"
-    selectors = ("global", "local")
-
-    selector: str = "global"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({self.selector})
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         budget = min(budget, len(pool))

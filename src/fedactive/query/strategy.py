@@ -32,8 +32,8 @@ class Selection:
 class Strategy(ABC):
     """Abstract; strategies themselves are final.
 
-    Parameters are fields of a frozen dataclass, made with `parameter`. Strategies that leave open whose model
-    chooses have a field `selector` besides; it holds the model's name.
+    Parameters are fields of a frozen dataclass, made with `parameter`. Those that leave open whose model
+    chooses derive from `OneModelStrategy`.
     """
 
     name: ClassVar[str]
@@ -58,11 +58,8 @@ class Strategy(ABC):
 
 
 @dataclass(frozen=True)
-class ScoringStrategy(Strategy):
-    """Abstract: a strategy that gives every sample a score by itself and takes the highest.
-
-    These can also be the micro step of LoGo.
-    """
+class OneModelStrategy(Strategy):
+    """Abstract: one model chooses, the global one or the client's local-only one."""
 
     selectors = ("global", "local")
 
@@ -71,6 +68,14 @@ class ScoringStrategy(Strategy):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({self.selector})
+
+
+@dataclass(frozen=True)
+class ScoringStrategy(OneModelStrategy):
+    """Abstract: a strategy that gives every sample a score by itself and takes the highest.
+
+    These can also be the micro step of LoGo.
+    """
 
     @staticmethod
     @abstractmethod
