@@ -23,7 +23,7 @@ class Block(nn.Module):
         x = self.norm(self.convolution(x))
         # ReLU commutes with the maximum, and after pooling it has a quarter of the values to touch.
         # Maps of 1x1 (images smaller than 16x16) have nothing left to pool.
-        return F.relu(F.max_pool2d(x, 2) if min(x.shape[2:]) > 1 else x)
+        return F.relu(F.max_pool2d(x, 2) if min(x.shape[2:]) > 1 else x, inplace=True)
 
 
 class CNN4(Classifier):
