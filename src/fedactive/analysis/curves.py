@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -21,7 +22,9 @@ from fedactive.state import round_accuracy
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 MARKERS = "osD^vPX"
 
-NOT_A_SETTING = ("strategy", "selector", "strategy_options", "seed")
+NOT_A_SETTING = {"strategy", "selector", "strategy_options", "seed"} | {
+    item.name for item in settings_of(Experiment) if not item.identity
+}
 
 
 def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
@@ -31,24 +34,30 @@ def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
     """
     # Read as they stand, not as Experiments: a strategy may be a plugin that is not loaded here.
     experiments = [tomllib.loads((folder / "experiment.toml").read_text()) for folder in folders]
-    varied = [
-        name
-        for name in (item.name for item in settings_of(Experiment) if item.identity)
-        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
-    ]
     tables = []
-    for folder, experiment in zip(folders, experiments, strict=True):
+    for folder, experiment, setting in zip(folders, experiments, setting_labels(experiments), strict=True):
         metrics = pd.read_parquet(folder / "metrics.parquet")
         samples = len(pd.read_parquet(folder / "clients.parquet", columns=["client"]))
         labelled = metrics.groupby("al_round")["labelled"].first()
         table = pd.DataFrame(
             {"labelled": 100 * labelled / samples, "accuracy": 100 * round_accuracy(metrics)}
         ).reset_index()
-        table.insert(0, "setting", ", ".join(f"{name} {experiment.get(name)}" for name in varied))
+        table.insert(0, "setting", setting)
         table.insert(1, "strategy", strategy_label(experiment))
         table.insert(2, "seed", experiment["seed"])
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
+    names = dict.fromkeys(name for experiment in experiments for name in experiment)
+    varied = [
+        name
+        for name in names
+        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
+    ]
+    return [", ".join(f"{name} {e.get(name)}" for name in varied) for e in experiments]
 
 
 def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:

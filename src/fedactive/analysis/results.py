@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedactive.analysis.curves import NOT_A_SETTING
+from fedactive.analysis.curves import setting_labels
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment, strategy_label
 from fedactive.runs import FORMAT
@@ -243,24 +243,18 @@ def _known(folder: Folder, folders: dict[str, Folder]) -> Folder | None:
 
 def _configuration(folders: Sequence[Folder]) -> pd.DataFrame:
     names = dict.fromkeys([*DEFAULTS, *(name for folder in folders for name in folder.experiment)])
-    varied = [
-        name
-        for name in names
-        if name not in MACHINE
-        and name not in NOT_A_SETTING
-        and len({str(folder.experiment.get(name)) for folder in folders}) > 1
-    ]
+    settings = setting_labels([folder.experiment for folder in folders])
     rows = [
         {
             "run": folder.path.name,
             "label": strategy_label(folder.experiment),
-            "setting": ", ".join(f"{name} {folder.experiment.get(name)}" for name in varied),
+            "setting": setting,
             **{name: folder.experiment.get(name) for name in names},
             "folder": str(folder.path),
             "samples": folder.samples,
             **folder.facts,
         }
-        for folder in folders
+        for folder, setting in zip(folders, settings, strict=True)
     ]
     return pd.DataFrame(rows)
 

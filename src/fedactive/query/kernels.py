@@ -122,16 +122,12 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
 
 
 @full_precision()
-def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator) -> Tensor:
-    """k starting centres, each the best of a few drawn with probability proportional to D².
+def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int = 1) -> Tensor:
+    """Starting centres (restarts, k, d), each the best of a few drawn with probability proportional to D².
 
-    Arthur & Vassilvitskii (2007), in their greedy form: of 2 + ln k draws the one that lowers ΣD² most.
+    Arthur & Vassilvitskii (2007), in their greedy form: of 2 + ln k draws the one that lowers ΣD² most. The
+    restarts are independent and go side by side.
     """
-    return starts(points, k, rng, 1)[0]
-
-
-def starts(points: Tensor, k: int, rng: torch.Generator, restarts: int) -> Tensor:
-    """The centres of `restarts` independent k-means++ seedings side by side, (restarts, k, d)."""
     n, trials = len(points), 2 + int(math.log(k))
     uniform = torch.rand(k, restarts, trials, generator=rng).to(points.device)
     norms = (points * points).sum(1)
@@ -168,7 +164,7 @@ def kmeans(
     norms = (points * points).sum(1)
     stop = tolerance * float(points.var(0, correction=0).mean())
     best, best_inertia = torch.zeros(len(points), dtype=torch.long, device=points.device), float("inf")
-    for centres in starts(points, k, rng, restarts):
+    for centres in kmeans_plus_plus(points, k, rng, restarts):
         # The nearest centre has the largest x·c - ½‖c‖². Only centres that moved get new values: after a few
         # iterations most clusters stay as they are.
         closeness = points.new_empty(k, len(points))
