@@ -26,13 +26,16 @@ from fedactive.split import Split
 
 
 class Simulation:
-    """A `Federation` on one machine."""
+    """A `Federation` on one machine: all clients, or those of `numbers`, which seed their randomness."""
 
-    def __init__(self, experiment: Experiment, split: Split, engine: Engine) -> None:
+    def __init__(
+        self, experiment: Experiment, split: Split, engine: Engine, numbers: Sequence[int] | None = None
+    ) -> None:
         self.experiment = experiment
         self.engine = engine
         self.split = split
-        self.clients = experiment.clients
+        self.clients = len(split.pools)
+        self.numbers = numbers or range(self.clients)
         self.randomness = Randomness(experiment.seed)
         self.strategy = make_strategy(experiment.strategy, experiment.selector, experiment.strategy_options)
         self.algorithm = make_algorithm(experiment.algorithm, experiment.mu)
@@ -70,7 +73,7 @@ class Simulation:
         return QueryPhase(queries, accuracy, seconds)
 
     def ask(self, al_round: int, client: int, pool: Pool) -> Query:
-        rng = self.randomness.torch("strategy", al_round, client)
+        rng = self.randomness.torch("strategy", al_round, self.numbers[client])
         chosen = self.strategy.select(pool, self.split.budget, rng)
         return Query(client, self.unlabelled(client)[chosen.indices.cpu()], chosen.scores.cpu())
 
@@ -113,7 +116,7 @@ class Simulation:
                 rates=local_only_rates(
                     e.schedule, e.lr, e.local_only_epochs, steps_per_epoch(len(known), e.batch_size)
                 ),
-                shuffle=self.randomness.integer("local-only batches", al_round, k),
+                shuffle=self.randomness.integer("local-only batches", al_round, self.numbers[k]),
                 stop_accuracy=e.local_only_stop,
             )
             for k, known in enumerate(self.known)
@@ -158,7 +161,7 @@ class Simulation:
                     labels=self.oracle[self.known[k]],
                     epochs=e.local_epochs,
                     rates=(rate,) * steps,
-                    shuffle=self.randomness.integer("batches", al_round, fl_round, k),
+                    shuffle=self.randomness.integer("batches", al_round, fl_round, self.numbers[k]),
                     proximal=terms.proximal,
                     drift=terms.drift,
                 )

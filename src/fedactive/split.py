@@ -36,8 +36,10 @@ def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
     budget = budget_per_client(len(kept), e.clients, e.budget)
     pools = transport(labels[kept], classes, e.clients, e.alpha, randomness.numpy("partition"))
     pools = [kept[pool] for pool in pools]
-    first = [
-        randomness.numpy("first labels", k).choice(pool, min(budget, len(pool)), replace=False)
-        for k, pool in enumerate(pools)
-    ]
-    return Split(pools, first, budget)
+    return Split(pools, [first_labels(e.seed, k, pool, budget) for k, pool in enumerate(pools)], budget)
+
+
+def first_labels(seed: int, client: int, pool: np.ndarray, budget: int) -> np.ndarray:
+    """What a client has labelled before there is a model: a random part of its pool."""
+    rng = Randomness(seed).numpy("first labels", client)
+    return rng.choice(pool, min(budget, len(pool)), replace=False)
