@@ -1,0 +1,1 @@
+"""The field: real sites, with people labelling in the browser."""

@@ -1,0 +1,96 @@
+"""The SQLite file under the label store: durable, and safe for several processes and threads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fedactive.errors import UserError
+
+VERSION = 1
+SECONDS_TO_WAIT = 30.0  # for another process that writes
+
+
+class StoreError(UserError):
+    """The label store cannot be read or written, or was asked for something that makes no sense."""
+
+
+class Database:
+    """One connection for all threads. Threads queue at a lock, which is fairer than SQLite's waiting.
+
+    Write-ahead log with synchronous FULL: once `writing()` has ended, what was written survives a kill and
+    a power cut.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        with self.told():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # SQLite gives its other files the same mode
+            self.connection = sqlite3.connect(
+                path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+            )
+            self.connection.row_factory = sqlite3.Row
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            self.connection.execute("PRAGMA foreign_keys = ON")
+        with self.writing():
+            version = self.one("PRAGMA user_version")[0]
+            if version == 0:
+                for statement in _statements():
+                    self.connection.execute(statement)
+                self.connection.execute(f"PRAGMA user_version = {VERSION}")
+            elif version != VERSION:
+                raise StoreError(f"{path} was written by another version of fedactive (format {version})")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """All or nothing, and nobody else writes meanwhile."""
+        with self.lock, self.told():
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What can go wrong with a file, in a sentence: disk full, no permission, damaged, locked."""
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise  # a mistake in the program, not in the file
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise StoreError(f"cannot use the label store {self.path}: {error}") from None
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        with self.lock, self.told():
+            return self.connection.execute(sql, values).fetchall()
+
+    def one(self, sql: str, *values: Any) -> Any:
+        """The first row, or None."""
+        with self.lock, self.told():
+            return self.connection.execute(sql, values).fetchone()
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+
+def _statements() -> Iterator[str]:
+    """The schema's statements one by one: sqlite3's executescript() would commit in between."""
+    statement = ""
+    for line in files("fedactive.sites").joinpath("schema.sql").read_text(encoding="utf-8").splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,83 @@
+"""Who gets which image next: everybody has a queue of their own, and nobody's absence holds up a round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from fedactive.sites.annotators import Annotator
+from fedactive.sites.database import Database
+
+Queue = Literal["round", "late", "disputed"]
+
+# An image is kept for the person who has it on the screen, or next in line, this long after their last sign
+# of life; then somebody else may get it.
+SECONDS_HELD = 600.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """An image somebody is to answer about, and the round that asks for it."""
+
+    sample: int
+    round_id: int
+
+
+class Queues:
+    """`round`: what open rounds ask for. `late`: what closed ones left. `disputed`: answers that split."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def next(self, annotator: Annotator, queue: Queue, count: int) -> list[Request]:
+        """The next images for one person, held for them from now on."""
+        if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
+            return self.disputed()[:count]
+        sql = f"""
+            SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
+            LEFT JOIN standing s ON s.sample = q.sample
+            LEFT JOIN assignments mine ON mine.sample = q.sample AND mine.annotator = :me
+            WHERE r.closed IS {"NOT" if queue == "late" else ""} NULL
+              AND mine.action IS NULL AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < r.overlap
+              AND r.overlap > (
+                SELECT count(*) FROM assignments o WHERE o.sample = q.sample AND o.annotator <> :me
+                AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
+            ORDER BY r.id DESC, q.position"""
+        found: dict[int, Request] = {}
+        renew = False
+        with self.database.writing():
+            now = time.time()
+            # Too far ahead was written before the clock was set back, and holds nothing.
+            values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
+            for sample, round_id, until in self.database.connection.execute(sql, values):
+                if len(found) == count:
+                    break
+                found.setdefault(sample, Request(sample, round_id))
+                renew |= not now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
+            if renew:
+                self.database.connection.executemany(
+                    "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
+                    " ON CONFLICT DO UPDATE SET until = excluded.until",
+                    [(sample, annotator.id, now + SECONDS_HELD) for sample in found],
+                )
+        return list(found.values())
+
+    def disputed(self) -> list[Request]:
+        """Images about which enough people have answered, but not the same."""
+        rows = self.database.rows(
+            "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
+            " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
+            " GROUP BY q.sample HAVING min(s.answers) >= max(r.overlap) ORDER BY 2 DESC, q.position"
+        )
+        return [Request(sample, round_id) for sample, round_id in rows]
+
+    def left(self, queue: Literal["round", "late"]) -> int:
+        """How many images of open, or of closed, rounds still need answers, whoever gives them."""
+        row = self.database.one(
+            "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"
+            " LEFT JOIN standing s ON s.sample = q.sample"
+            f" WHERE r.closed IS {'NOT' if queue == 'late' else ''} NULL"
+            " AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < r.overlap"
+        )
+        return int(row[0])

@@ -1,0 +1,122 @@
+"""The rounds of a site: which images the trainer wants labelled, until when, and how far that is."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fedactive.sites.database import Database, StoreError
+
+
+@dataclass(frozen=True)
+class Round:
+    id: int
+    run: str
+    al_round: int
+    strategy: str
+    overlap: int  # how many people are to answer about each image
+    opened: datetime
+    deadline: datetime | None
+    closed: datetime | None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of the images a round asked for; `requested` is the sum of the others."""
+
+    requested: int
+    labelled: int
+    skipped: int
+    flagged: int
+    pending: int
+
+
+class Rounds:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def open(
+        self,
+        run: str,
+        al_round: int,
+        samples: Sequence[int],
+        strategy: str,
+        deadline: datetime | None,
+        overlap: int,
+    ) -> None:
+        if overlap < 1:
+            raise StoreError(f"overlap: {overlap} was given, allowed is 1 or more")
+        with self.database.writing():
+            if self.find(run, al_round):
+                return
+            due = None if deadline is None else deadline.timestamp()
+            round_id = self.database.connection.execute(
+                "INSERT INTO rounds (run, al_round, strategy, overlap, opened, deadline)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (run, al_round, strategy, overlap, time.time(), due),
+            ).lastrowid
+            unique = dict.fromkeys(int(sample) for sample in samples)
+            self.database.connection.executemany(
+                "INSERT INTO requests VALUES (?, ?, ?)", [(round_id, k, s) for k, s in enumerate(unique)]
+            )
+
+    def close(self, run: str, al_round: int) -> None:
+        with self.database.writing():
+            if self.find(run, al_round) is None:
+                raise StoreError(f"round {al_round} of run {run} was never opened here")
+            self.database.connection.execute(
+                "UPDATE rounds SET closed = ?, last_event = (SELECT coalesce(max(id), 0) FROM events)"
+                " WHERE run = ? AND al_round = ? AND closed IS NULL",
+                (time.time(), run, al_round),
+            )
+
+    def find(self, run: str, al_round: int) -> Round | None:
+        return _round(self.database.one("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round))
+
+    def with_id(self, round_id: int) -> Round | None:
+        return _round(self.database.one("SELECT * FROM rounds WHERE id = ?", round_id))
+
+    def current(self) -> Round | None:
+        """The youngest open round; the youngest, if none is open."""
+        sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, id DESC LIMIT 1"
+        return _round(self.database.one(sql))
+
+    def asking_for(self, sample: int) -> Round | None:
+        """The round that wants this image labelled: an open one if there is one, the youngest of several."""
+        sql = """SELECT r.* FROM requests q JOIN rounds r ON r.id = q.round WHERE q.sample = ?
+                 ORDER BY r.closed IS NULL DESC, r.id DESC LIMIT 1"""
+        return _round(self.database.one(sql, sample))
+
+    def counts(self, wanted: Round) -> Counts:
+        rows = self.database.rows(
+            "SELECT CASE WHEN s.final OR s.answers >= ? THEN s.outcome END, count(*)"
+            " FROM requests LEFT JOIN standing s USING (sample) WHERE round = ? GROUP BY 1",
+            wanted.overlap,
+            wanted.id,
+        )
+        n: dict[str | None, int] = defaultdict(int, map(tuple, rows))
+        requested, decided = sum(n.values()), n["label"] + n["skip"] + n["flag"]
+        return Counts(requested, n["label"], n["skip"], n["flag"], requested - decided)
+
+
+def _round(row: sqlite3.Row | None) -> Round | None:
+    if row is None:
+        return None
+
+    def moment(name: str) -> datetime | None:
+        return None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
+
+    return Round(
+        row["id"],
+        row["run"],
+        row["al_round"],
+        row["strategy"],
+        row["overlap"],
+        datetime.fromtimestamp(row["opened"], UTC),
+        moment("deadline"),
+        moment("closed"),
+    )

@@ -1,0 +1,71 @@
+-- The site's label store. `events` is the truth and only ever grows; `assignments` and `standing` are what
+-- follows from it, written in the same transaction so that the page need not read the whole log.
+
+CREATE TABLE rounds (
+    id INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    al_round INTEGER NOT NULL,
+    strategy TEXT NOT NULL,
+    overlap INTEGER NOT NULL,     -- how many people are to answer about each image
+    opened REAL NOT NULL,         -- all times are seconds since 1970, UTC
+    deadline REAL,
+    closed REAL,
+    last_event INTEGER,           -- the end of the log when the round was closed
+    UNIQUE (run, al_round)
+);
+
+CREATE TABLE requests (
+    round INTEGER NOT NULL REFERENCES rounds,
+    position INTEGER NOT NULL,
+    sample INTEGER NOT NULL,
+    PRIMARY KEY (round, position),
+    UNIQUE (round, sample)
+) WITHOUT ROWID;
+CREATE INDEX requests_of_sample ON requests (sample);
+
+CREATE TABLE annotators (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    token_hash TEXT UNIQUE        -- NULL: cannot sign in (removed, or known from an import only)
+);
+
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time REAL NOT NULL,
+    annotator INTEGER NOT NULL REFERENCES annotators,
+    sample INTEGER NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('label', 'skip', 'flag', 'undo')),
+    label INTEGER CHECK ((label IS NOT NULL) = (action = 'label')),
+    seconds REAL,                 -- how long the person took, as far as known
+    final INTEGER NOT NULL,       -- 1: decides a disagreement, whoever said what
+    saw_guess INTEGER NOT NULL,   -- 1: the model's guess was uncovered
+    undoes INTEGER UNIQUE REFERENCES events,
+    run TEXT,                     -- the round that asked for the sample; NULL if none has yet
+    al_round INTEGER,
+    strategy TEXT,
+    key TEXT UNIQUE               -- chosen by the sender, so that one sent twice counts once
+);
+CREATE INDEX events_of_sample ON events (sample);
+CREATE INDEX events_of_annotator ON events (annotator, id);
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the event log only grows'); END;
+CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the event log only grows'); END;
+
+-- Who holds which image: until a time, while it is to be answered, or with an answer.
+CREATE TABLE assignments (
+    sample INTEGER NOT NULL,
+    annotator INTEGER NOT NULL REFERENCES annotators,
+    until REAL,
+    action TEXT,
+    label INTEGER,
+    PRIMARY KEY (sample, annotator)
+) WITHOUT ROWID;
+CREATE INDEX assignments_of_annotator ON assignments (annotator, action);
+
+-- Where each image stands: the common answer so far (agreement.verdict).
+CREATE TABLE standing (
+    sample INTEGER PRIMARY KEY,
+    answers INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    label INTEGER,
+    final INTEGER NOT NULL
+);
