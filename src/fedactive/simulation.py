@@ -67,15 +67,15 @@ class Simulation:
         with clock(seconds, "scoring"):
             pools = self.views(models)
         with clock(seconds, "selection"):
-            queries = [self.ask(al_round, k, pool) for k, pool in enumerate(pools)]
+            queries = self.ask(al_round, pools)
         with clock(seconds, "local-only evaluation"):
             accuracy = [self.evaluate(w) for w in models.get("local", [])]
         return QueryPhase(queries, accuracy, seconds)
 
-    def ask(self, al_round: int, client: int, pool: Pool) -> Query:
-        rng = self.randomness.torch("strategy", al_round, self.numbers[client])
-        chosen = self.strategy.select(pool, self.split.budget, rng)
-        return Query(client, self.unlabelled(client)[chosen.indices.cpu()], chosen.scores.cpu())
+    def ask(self, al_round: int, pools: list[Pool]) -> list[Query]:
+        rngs = [self.randomness.torch("strategy", al_round, number) for number in self.numbers]
+        chosen = self.strategy.select_all(pools, self.split.budget, rngs)
+        return [Query(k, self.unlabelled(k)[c.indices.cpu()], c.scores.cpu()) for k, c in enumerate(chosen)]
 
     def views(self, models: dict[str, list[Weights]]) -> list[Pool]:
         """What the strategy sees of each client."""

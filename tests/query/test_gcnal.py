@@ -92,12 +92,19 @@ def test_a_sample_like_no_other_keeps_to_itself(embeddings):
 @pytest.mark.parametrize("labelled", [0, 1, 7])
 def test_training_is_that_of_the_dense_network(labelled):
     unlabelled, known = features(25), features(labelled, seed=1)
-    hidden, score = train(Graph(torch.cat([unlabelled, known])), 25, rng(3))
+    (nodes,) = train([torch.cat([unlabelled, known])], [25], [rng(3)])
     expected_hidden, expected_score = dense_network(unlabelled, known, seed=3)
-    torch.testing.assert_close(score, expected_score, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(hidden, expected_hidden, rtol=1e-6, atol=1e-6)
-    assert not hidden.requires_grad
-    assert not score.requires_grad
+    torch.testing.assert_close(nodes[:, -1], expected_score, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(nodes[:, :-1], expected_hidden, rtol=1e-6, atol=1e-6)
+    assert not nodes.requires_grad
+
+
+def test_clients_trained_together_learn_what_they_learn_alone():
+    samples, sizes = [features(n, seed=n) for n in (31, 12, 20)], [25, 12, 5]
+    together = train(samples, sizes, [rng(k) for k in range(3)])
+    for k in range(3):
+        (alone,) = train([samples[k]], [sizes[k]], [rng(k)])
+        torch.testing.assert_close(together[k], alone, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -116,7 +123,8 @@ def test_what_is_far_from_the_labelled_looks_unlabelled_and_is_wanted():
     noise = torch.rand(60, 4, generator=rng()) * 0.1
     unlabelled = torch.cat([near.expand(20, 4), far.expand(20, 4)]) + noise[:40]
     labelled = near + noise[40:]
-    _, score = train(Graph(torch.cat([unlabelled, labelled])), 40, rng())
+    (nodes,) = train([torch.cat([unlabelled, labelled])], [40], [rng()])
+    score = nodes[:, -1]
     assert score[40:].min() > score[20:40].max()
     assert choose(unlabelled, labelled, 1)[0] >= 20
 
@@ -127,7 +135,7 @@ def test_a_large_pool_is_sampled_and_the_budget_still_met(monkeypatch, budget):
 
     class Counted(Graph):
         def __init__(self, embeddings):
-            sizes.append(len(embeddings))
+            sizes.append(embeddings.shape[1])
             super().__init__(embeddings)
 
     monkeypatch.setattr(module, "POOL_LIMIT", 20)

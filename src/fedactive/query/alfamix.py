@@ -18,6 +18,7 @@ The cap grows until there are B candidates; k-means on these, one from each clus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -25,10 +26,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedactive.query.kernels import kmeans, squared_distances, top
+from fedactive.query.batched_kmeans import kmeans_of_all
+from fedactive.query.kernels import squared_distances, top
 from fedactive.query.logo import best_of_each
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import OneModelStrategy, Selection, parameter, register
+from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, parameter, register
 
 CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -36,7 +38,7 @@ CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 @final
 @register
 @dataclass(frozen=True)
-class AlfaMix(OneModelStrategy):
+class AlfaMix(BatchedStrategy, OneModelStrategy):
     """The head "global" is what the released code of LoGo does, which mixes features of the local model but
     classifies them with the global one: this explains the paper's weak numbers of local ALFA-Mix."""
 
@@ -58,24 +60,32 @@ class AlfaMix(OneModelStrategy):
     def head_model(self) -> str:
         return "global" if self.head == "global" else self.selector
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        budget = min(budget, len(pool))
-        if budget == 0:
-            return Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0))
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        eases = [self.ease(pool, count) for pool, count in zip(pools, counts, strict=True)]
+        candidates = [ease.nonzero().squeeze(1) for ease in eases]
+        chosen: dict[int, Tensor] = {}
+        for k, (ease, count, rng) in enumerate(zip(eases, counts, rngs, strict=True)):
+            if len(candidates[k]) <= count:  # all of them; the rest is equal at 0, so it fills up at random
+                chosen[k] = top(ease, count, rng)
+        many = [k for k in range(len(pools)) if k not in chosen]
+        points = [F.normalize(pools[k].unlabelled(self.selector).embeddings[candidates[k]]) for k in many]
+        clusters = kmeans_of_all(points, [counts[k] for k in many], [rngs[k] for k in many])
+        for k, x, cluster in zip(many, points, clusters, strict=True):
+            # With duplicates some clusters are empty: then the next nearest of the others fill up.
+            nearness = -squared_distance_to_mean(x, cluster, counts[k])
+            chosen[k] = candidates[k][best_of_each(cluster, nearness, counts[k], rngs[k])]
+        return [
+            Selection(chosen[k], ease[chosen[k]], {"candidates": len(candidates[k])})
+            for k, ease in enumerate(eases)
+        ]
+
+    def ease(self, pool: Pool, wanted: int) -> Tensor:
         z = pool.unlabelled(self.selector).embeddings
         weight, bias = (part.to(z) for part in pool.head(self.head_model))
         anchors = class_means(pool.labelled(self.selector).embeddings, pool.labels, pool.classes)
-        ease = ease_of_change(z, anchors, weight, bias, budget)
-        candidates = ease.nonzero().squeeze(1)
-        if len(candidates) <= budget:
-            chosen = top(ease, budget, rng)  # all of them; the rest is equal at 0, so it fills up at random
-        else:
-            points = F.normalize(z[candidates])
-            cluster = kmeans(points, budget, rng)
-            # With duplicates some clusters are empty: then the next nearest of the others fill up.
-            nearness = -squared_distance_to_mean(points, cluster, budget)
-            chosen = candidates[best_of_each(cluster, nearness, budget, rng)]
-        return Selection(chosen, ease[chosen], {"candidates": len(candidates)})
+        return ease_of_change(z, anchors, weight, bias, wanted)
 
 
 def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:

@@ -6,26 +6,28 @@ classes): long gradients are uncertain samples, and seeding by D² keeps the cho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import torch
 
-from fedactive.query.kernels import gradient_seeding
+from fedactive.query.batched import gradient_seeding_of_all
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import OneModelStrategy, Selection, register
+from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class Badge(OneModelStrategy):
+class Badge(BatchedStrategy, OneModelStrategy):
     name = "badge"
     summary = "k-means++ seeding in gradient space: uncertain and diverse"
     paper = "Ash et al., ICLR 2020"
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        outputs = pool.unlabelled(self.selector)
-        count = min(budget, len(pool))
-        chosen, distance = gradient_seeding(outputs.embeddings[None], outputs.residual[None], count, rng)
-        return Selection(chosen, distance)
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        outputs = [pool.unlabelled(self.selector) for pool in pools]
+        z, q = [o.embeddings[None] for o in outputs], [o.residual[None] for o in outputs]
+        return [Selection(*seeds) for seeds in gradient_seeding_of_all(z, q, counts, rngs)]

@@ -6,20 +6,22 @@ averaged, g = ½·(z_g ⊗ q_g + z_l ⊗ q_l); a sum of two outer products, so i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import torch
 
-from fedactive.query.kernels import gradient_seeding, top
-from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, parameter, register
+from fedactive.query.batched import gradient_seeding_of_all
+from fedactive.query.kernels import top
+from fedactive.query.pool import Outputs, Pool
+from fedactive.query.strategy import BatchedStrategy, Selection, parameter, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class EnsembleLogit(Strategy):
+class EnsembleLogit(BatchedStrategy):
     name = "ensemble_logit"
     summary = "entropy or BADGE on the average of the two models' outputs"
     paper = "Kim et al., CVPR 2023"
@@ -31,13 +33,19 @@ class EnsembleLogit(Strategy):
     def needs(self) -> frozenset[str]:
         return frozenset({"global", "local"})
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        both = [pool.unlabelled("global"), pool.unlabelled("local")]
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        both = [(pool.unlabelled("global"), pool.unlabelled("local")) for pool in pools]
         if self.base == "entropy":
-            p = (both[0].probabilities + both[1].probabilities) / 2
-            entropy = torch.special.entr(p).sum(1)
-            chosen = top(entropy, budget, rng)
-            return Selection(chosen, entropy[chosen])
-        z = torch.stack([outputs.embeddings for outputs in both])
-        q = torch.stack([outputs.residual / 2 for outputs in both])
-        return Selection(*gradient_seeding(z, q, min(budget, len(pool)), rng))
+            return list(map(most_entropy, both, counts, rngs))
+        z = [torch.stack([a.embeddings, b.embeddings]) for a, b in both]
+        q = [torch.stack([a.residual, b.residual]) / 2 for a, b in both]
+        return [Selection(*seeds) for seeds in gradient_seeding_of_all(z, q, counts, rngs)]
+
+
+def most_entropy(both: tuple[Outputs, Outputs], count: int, rng: torch.Generator) -> Selection:
+    p = (both[0].probabilities + both[1].probabilities) / 2
+    entropy = torch.special.entr(p).sum(1)
+    chosen = top(entropy, count, rng)
+    return Selection(chosen, entropy[chosen])

@@ -6,6 +6,7 @@ that those in both come first (Cormack et al., SIGIR 2009).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +14,7 @@ import torch
 
 from fedactive.query.kernels import top
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, make_strategy, parameter, register
+from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, parameter, register
 
 OFFSET = 20
 
@@ -21,7 +22,7 @@ OFFSET = 20
 @final
 @register
 @dataclass(frozen=True)
-class EnsembleRank(Strategy):
+class EnsembleRank(BatchedStrategy):
     name = "ensemble_rank"
     summary = "the queries of both models by entropy or BADGE, merged by rank"
     paper = "Kim et al., CVPR 2023"
@@ -33,10 +34,13 @@ class EnsembleRank(Strategy):
     def needs(self) -> frozenset[str]:
         return frozenset({"global", "local"})
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        weight = torch.zeros(len(pool))
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        weights = [torch.zeros(len(pool)) for pool in pools]
         for model in ("global", "local"):
-            ranked = make_strategy(self.base, model).select(pool, budget, rng).indices.cpu()
-            weight[ranked] += 1 / (OFFSET + torch.arange(1, len(ranked) + 1))
-        chosen = top(weight, budget, rng)
-        return Selection(chosen, weight[chosen])
+            queries = make_strategy(self.base, model).select_all(pools, max(counts), rngs)
+            for weight, query in zip(weights, queries, strict=True):
+                weight[query.indices.cpu()] += 1 / (OFFSET + torch.arange(1, len(query.indices) + 1))
+        chosen = list(map(top, weights, counts, rngs))
+        return [Selection(best, weight[best]) for best, weight in zip(chosen, weights, strict=True)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import torch
 
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import Selection, Strategy, make_strategy, parameter, register
+from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, parameter, register
 
 
 @final
 @register
 @dataclass(frozen=True)
-class FineTune(Strategy):
+class FineTune(BatchedStrategy):
     name = "finetune"
     summary = "entropy or BADGE by the global model after training on the client's own labels"
     paper = "Kim et al., CVPR 2023"
@@ -26,5 +27,7 @@ class FineTune(Strategy):
     def needs(self) -> frozenset[str]:
         return frozenset({"finetuned"})
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        return make_strategy(self.base, "finetuned").select(pool, budget, rng)
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        return make_strategy(self.base, "finetuned").select_all(pools, max(counts), rngs)

@@ -16,6 +16,7 @@ A is never built: A v = X (Xᵀ D⁻¹ v) - D⁻¹ v + v costs n·d, and A X doe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -23,9 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedactive.query.kernels import k_centre
+from fedactive.query.batched import in_groups, k_centre_of_all, padded
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import OneModelStrategy, Selection, register
+from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, register
 
 HIDDEN = 128
 DROPOUT = 0.3
@@ -40,80 +41,108 @@ SMALLEST_DEGREE = 1e-3
 @final
 @register
 @dataclass(frozen=True)
-class GCNAL(OneModelStrategy):
+class GCNAL(BatchedStrategy, OneModelStrategy):
     name = "gcnal"
     summary = "a graph network learns what looks labelled; k-centre in its space (CoreGCN)"
     paper = "Caramalau et al., CVPR 2021"
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        budget = min(budget, len(pool))
-        if budget == 0:
-            return Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0))
-        unlabelled = pool.unlabelled(self.selector).embeddings
-        labelled = pool.labelled(self.selector).embeddings
-        seen = torch.arange(len(pool))
-        if len(pool) > POOL_LIMIT:  # never fewer than are to be chosen
-            seen = torch.randperm(len(pool), generator=rng)[: max(POOL_LIMIT, budget)]
-        seen = seen.to(unlabelled.device)
-        # Training needs autograd, whatever mode the caller is in.
-        with torch.inference_mode(False), torch.enable_grad():
-            graph = Graph(torch.cat([unlabelled[seen], labelled]).detach())
-            hidden, score = train(graph, len(seen), rng)
-        nodes = torch.cat([hidden, score[:, None]], 1)
-        chosen, distance = k_centre(nodes[: len(seen)], nodes[len(seen) :], budget, rng)
-        return Selection(seen[chosen], distance)
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        unlabelled = [pool.unlabelled(self.selector).embeddings for pool in pools]
+        labelled = [pool.labelled(self.selector).embeddings for pool in pools]
+        seen = [sample(x, count, rng) for x, count, rng in zip(unlabelled, counts, rngs, strict=True)]
+        sizes = [len(positions) for positions in seen]
+        samples = [torch.cat([x[s], y]).detach() for x, s, y in zip(unlabelled, seen, labelled, strict=True)]
+        costs = [10 * len(x) * (x.shape[1] + HIDDEN) for x in samples]
+        nodes = in_groups(train, costs, samples, sizes, rngs)
+        centres = k_centre_of_all(
+            [x[:n] for x, n in zip(nodes, sizes, strict=True)],
+            [x[n:] for x, n in zip(nodes, sizes, strict=True)],
+            counts,
+            rngs,
+        )
+        return [Selection(s[chosen], score) for s, (chosen, score) in zip(seen, centres, strict=True)]
+
+
+def sample(pool: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """Positions of what the graph is made of: the whole pool, or some of it, but no fewer than are asked."""
+    seen = torch.arange(len(pool))
+    if len(pool) > POOL_LIMIT:
+        seen = torch.randperm(len(pool), generator=rng)[: max(POOL_LIMIT, count)]
+    return seen.to(pool.device)
 
 
 class Graph:
-    """The similarity graph of samples: unit features X, and A as a function."""
+    """The similarity graphs of clients' samples, (..., n, d): unit features X, and A as a function.
+
+    Padding is 0 and so a neighbour of nobody.
+    """
 
     def __init__(self, embeddings: Tensor) -> None:
-        self.features = F.normalize(embeddings)
-        degree = self.features @ self.features.sum(0) - 1
+        self.features = F.normalize(embeddings, dim=-1)
+        degree = self.features @ self.features.sum(-2, keepdim=True).mT - 1
         # A column with a sum of almost 0 (a lone sample; similarities that cancel out) would only blow up
         # rounding errors: its D⁻¹ is taken as 0, so that the sample is a neighbour of nobody but itself.
         lone = degree.abs() < SMALLEST_DEGREE
-        self.inverse_degree = torch.where(lone, 0.0, 1 / degree)[:, None]
+        self.inverse_degree = torch.where(lone, 0.0, 1 / degree)
 
     def smooth(self, values: Tensor) -> Tensor:
         """A v, for v of one row per sample."""
         scaled = self.inverse_degree * values
-        return self.features @ (self.features.T @ scaled) - scaled + values
+        return self.features @ (self.features.mT @ scaled) - scaled + values
 
 
-def train(graph: Graph, unlabelled: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """h and s of all nodes after training; the first `unlabelled` nodes are the pool, the others labelled."""
-    features = graph.smooth(graph.features)
-    count, device = len(features), features.device
-    first = glorot(features.shape[1], HIDDEN, rng).to(features).requires_grad_()
-    first_bias = features.new_zeros(HIDDEN, requires_grad=True)
-    second = glorot(HIDDEN, 1, rng).to(features).requires_grad_()
-    second_bias = features.new_zeros(1, requires_grad=True)
-    # Drawn on the device that uses them: 200 masks of 128 columns are a lot to send to a GPU.
-    masks = torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=rng)))
+def train(
+    samples: Sequence[Tensor], unlabelled: Sequence[int], rngs: Sequence[torch.Generator]
+) -> list[Tensor]:
+    """[h, s] of each client's samples after training: first those of its pool, `unlabelled` many.
 
-    sign = features.new_ones(count)
-    sign[:unlabelled] = -1  # log(1 - σ(x)) = log σ(-x)
-    weight = features.new_full((count,), 1 / max(count - unlabelled, 1))
-    weight[:unlabelled] = UNLABELLED_WEIGHT / unlabelled
+    The clients' networks have nothing to do with each other; they only take their steps together.
+    """
+    # Training needs autograd, whatever mode the caller is in.
+    with torch.inference_mode(False), torch.enable_grad():
+        together, _ = padded(samples)
+        graph = Graph(together)
+        features = graph.smooth(graph.features)
+        drawn = [(glorot(features.shape[2], HIDDEN, rng), glorot(HIDDEN, 1, rng)) for rng in rngs]
+        first, second = (torch.stack(w).to(features).requires_grad_() for w in zip(*drawn, strict=True))
+        first_bias = features.new_zeros(len(samples), 1, HIDDEN, requires_grad=True)
+        second_bias = features.new_zeros(len(samples), 1, 1, requires_grad=True)
+        # Drawn on the device that uses them: 200 masks of 128 columns are a lot to send to a GPU.
+        masks = [
+            torch.Generator(features.device).manual_seed(int(torch.randint(2**62, (1,), generator=rng)))
+            for rng in rngs
+        ]
 
-    optimiser = torch.optim.Adam(
-        [first, first_bias, second, second_bias], lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY
-    )
-    for _ in range(STEPS):
-        kept = torch.rand(count, HIDDEN, generator=masks, device=device).ge_(DROPOUT)  # 0 and 1
-        hidden = torch.addmm(first_bias, features, first).relu_() * kept
-        # W₂ before A, so that one column is smoothed, not 128; the scale of dropout goes with it.
-        logit = graph.smooth(hidden @ (second / (1 - DROPOUT))) + second_bias
-        loss = -(weight * F.logsigmoid(sign * logit[:, 0])).sum()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        sign = features.new_ones(features.shape[:2])
+        weight = features.new_zeros(features.shape[:2])  # and so it stays for padding
+        for k, n in enumerate(unlabelled):
+            sign[k, :n] = -1  # log(1 - σ(x)) = log σ(-x)
+            weight[k, :n] = UNLABELLED_WEIGHT / n
+            weight[k, n : len(samples[k])] = 1 / max(len(samples[k]) - n, 1)
+
+        optimiser = torch.optim.Adam(
+            [first, first_bias, second, second_bias], lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY
+        )
+        kept = torch.zeros(*features.shape[:2], HIDDEN, device=features.device)
+        for _ in range(STEPS):
+            for k, own in enumerate(masks):
+                kept[k, : len(samples[k])].uniform_(generator=own)
+            kept.ge_(DROPOUT)  # 0 and 1
+            hidden = torch.baddbmm(first_bias, features, first).relu_() * kept
+            # W₂ before A, so that one column is smoothed, not 128; the scale of dropout goes with it.
+            logit = graph.smooth(hidden @ (second / (1 - DROPOUT))) + second_bias
+            loss = -(weight * F.logsigmoid(sign * logit[:, :, 0])).sum()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
 
     with torch.no_grad():
-        hidden = torch.addmm(first_bias, features, first).relu()
-        score = (graph.smooth(hidden @ second) + second_bias)[:, 0].sigmoid()
-    return hidden, score
+        hidden = torch.baddbmm(first_bias, features, first).relu()
+        score = (graph.smooth(hidden @ second) + second_bias).sigmoid()
+        nodes = torch.cat([hidden, score], 2)
+    return [nodes[k, : len(own)] for k, own in enumerate(samples)]
 
 
 def glorot(inputs: int, outputs: int, rng: torch.Generator) -> Tensor:

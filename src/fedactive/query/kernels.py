@@ -189,12 +189,19 @@ def kmeans(
 
 def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: Tensor) -> Tensor:
     """The M-step: each centre to the mean of its points, empty clusters to the farthest points."""
-    ordered, order = cluster.sort(stable=True)
-    edges = torch.searchsorted(ordered, torch.arange(len(centres) + 1, device=points.device))
-    # Bags are summed in the order of their points, on a GPU too: the same clusters give the same bits.
-    means = embedding_bag(order, points, edges[:-1], mode="mean")
-    empty = edges[:-1] == edges[1:]
+    means, empty = cluster_means(points, cluster, len(centres))
     farthest = distance.topk(min(len(centres), len(points))).indices
     # The first empty cluster gets the farthest point, the second one the next, without asking how many.
     given = farthest[(empty.cumsum(0) - 1).clamp(0, len(farthest) - 1)]
     return torch.where(empty[:, None], points[given], means)
+
+
+def cluster_means(
+    points: Tensor, cluster: Tensor, clusters: int, row: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The mean of each cluster, and which are empty. `row` says which point each of `cluster` is about."""
+    ordered, order = cluster.sort(stable=True)
+    edges = torch.searchsorted(ordered, torch.arange(clusters + 1, device=points.device))
+    # Bags are summed in the order of their points, on a GPU too: the same clusters give the same bits.
+    means = embedding_bag(order if row is None else row[order], points, edges[:-1], mode="mean")
+    return means, edges[:-1] == edges[1:]

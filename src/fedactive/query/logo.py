@@ -7,20 +7,22 @@ has it or with any other scoring strategy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import torch
 from torch import Tensor
 
-from fedactive.query.kernels import kmeans, top
+from fedactive.query.batched_kmeans import kmeans_of_all
+from fedactive.query.kernels import top
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import (
     STRATEGIES,
+    BatchedStrategy,
     ScoringNames,
     ScoringStrategy,
     Selection,
-    Strategy,
     parameter,
     register,
 )
@@ -29,7 +31,7 @@ from fedactive.query.strategy import (
 @final
 @register
 @dataclass(frozen=True)
-class LoGo(Strategy):
+class LoGo(BatchedStrategy):
     name = "logo"
     summary = "clusters by the local-only model, the most uncertain of each by the global model"
     paper = "Kim et al., CVPR 2023"
@@ -41,16 +43,19 @@ class LoGo(Strategy):
     def needs(self) -> frozenset[str]:
         return frozenset({"global", "local"})
 
-    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        budget = min(budget, len(pool))
-        if budget == 0:
-            return Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0))
-        cluster = kmeans(pool.unlabelled("local").hallucinated_gradient, budget, rng)
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        gradients = [pool.unlabelled("local").hallucinated_gradient for pool in pools]
+        clusters = kmeans_of_all(gradients, counts, rngs)
         scoring = STRATEGIES[self.micro]
         assert issubclass(scoring, ScoringStrategy)
-        score = scoring.score(pool.unlabelled("global"))
-        chosen = best_of_each(cluster, score, budget, rng)
-        return Selection(chosen, score[chosen], {"cluster": cluster})
+        selections = []
+        for pool, cluster, count, rng in zip(pools, clusters, counts, rngs, strict=True):
+            score = scoring.score(pool.unlabelled("global"))
+            chosen = best_of_each(cluster, score, count, rng)
+            selections.append(Selection(chosen, score[chosen], {"cluster": cluster}))
+        return selections
 
 
 def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:

@@ -2,13 +2,14 @@
 
 A strategy is a final class with a name (also its name on the command line) that declares which models it
 needs. `select` is pure: it sees model outputs through the pool, labels nothing and touches no global state.
+`select_all` is the same for all clients of a round; strategies that can serve them together say how.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -55,6 +56,39 @@ class Strategy(ABC):
     @abstractmethod
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         """min(budget, len(pool)) different positions of the pool."""
+
+    def select_all(
+        self, pools: Sequence[Pool], budget: int, rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        """What `select` chooses for each client: it depends on nobody else's pool."""
+        return [self.select(pool, budget, rng) for pool, rng in zip(pools, rngs, strict=True)]
+
+
+class BatchedStrategy(Strategy):
+    """Abstract: a strategy that serves all clients of a round together. One client is a round of one."""
+
+    @abstractmethod
+    def choose(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        """For each client so many positions: at least one, at most all."""
+
+    def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
+        return self.select_all([pool], budget, [rng])[0]
+
+    def select_all(
+        self, pools: Sequence[Pool], budget: int, rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        chosen = [Selection(torch.zeros(0, dtype=torch.long), torch.zeros(0)) for _ in pools]
+        counts = [min(budget, len(pool)) for pool in pools]
+        asked = [k for k, count in enumerate(counts) if count]
+        if asked:
+            answers = self.choose(
+                [pools[k] for k in asked], [counts[k] for k in asked], [rngs[k] for k in asked]
+            )
+            for k, answer in zip(asked, answers, strict=True):
+                chosen[k] = answer
+        return chosen
 
 
 @dataclass(frozen=True)

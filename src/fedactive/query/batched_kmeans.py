@@ -1,0 +1,128 @@
+"""k-means for all clients of a round at once: each restart of each client is a run, all runs side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedactive.query import kernels
+from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
+from fedactive.query.kernels import cluster_means, draw, full_precision
+
+RESTARTS = 10
+CHECK_EVERY = 4  # iterations between two questions to the GPU, which then has to be waited for
+
+
+def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -> list[Tensor]:
+    """`kernels.kmeans` for each client: the cluster of each of its points."""
+    if one_by_one(points):
+        return list(map(kernels.kmeans, points, counts, rngs))
+    costs = [
+        RESTARTS * (4 * k * x.shape[1] + 3 * trials(k) * len(x)) + x.numel()
+        for x, k in zip(points, counts, strict=True)
+    ]
+    return in_groups(kmeans, costs, points, counts, rngs)
+
+
+def trials(k: int) -> int:
+    """Of so many draws k-means++ takes the best."""
+    return 2 + int(math.log(k))
+
+
+def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs, restarts: int) -> Tensor:
+    """As `kernels.kmeans_plus_plus`: (clients, restarts, max k, d), 0 where a client has fewer centres."""
+    clients, n, _ = x.shape
+    most, tried = max(counts), [trials(k) for k in counts]
+    uniform = torch.zeros(clients, most, restarts, max(tried))
+    for client, (k, rng) in enumerate(zip(counts, rngs, strict=True)):
+        uniform[client, :k, :, : tried[client]] = torch.rand(k, restarts, tried[client], generator=rng)
+    uniform = uniform.to(x.device)
+    untried = ~mask(tried, max(tried), x.device)[:, None]
+    last = real.sum(1)[:, None, None] - 1
+    norms = (x * x).sum(2)
+    chosen = torch.empty(clients, restarts, most, dtype=torch.long, device=x.device)
+    weights = real[:, None].expand(-1, restarts, -1).to(x)  # the first one is drawn uniformly
+    nearest = torch.where(real, torch.inf, 0.0)[:, None]  # D² of what is not real stays 0
+    for step in range(most):
+        drawn = torch.minimum(draw(weights, uniform[:, step]), last)
+        flat = drawn.flatten(1)
+        distance = torch.baddbmm(norms[:, None], rows(x, flat), x.mT, alpha=-2)
+        distance = distance.add_(norms.gather(1, flat)[:, :, None]).clamp_min_(0)
+        distance = torch.minimum(distance.view(clients, restarts, -1, n), nearest[:, :, None])
+        best = distance.sum(3).masked_fill_(untried, torch.inf).argmin(2, keepdim=True)
+        weights = nearest = distance.take_along_dim(best[:, :, :, None], 2)[:, :, 0]
+        chosen[:, :, step : step + 1] = drawn.gather(2, best)
+    centres = rows(x, chosen.flatten(1)).view(clients, restarts, most, -1)
+    return centres * mask(counts, most, x.device)[:, None, :, None]
+
+
+@full_precision()
+def kmeans(
+    points: Sequence[Tensor],
+    counts: Sequence[int],
+    rngs: Rngs,
+    restarts: int = RESTARTS,
+    iterations: int = 300,
+    tolerance: float = 1e-4,
+) -> list[Tensor]:
+    """As `kernels.kmeans`; runs that have converged stand still until all have."""
+    x, real = padded(points)
+    clients, _, d = x.shape
+    size, most = real.sum(1, keepdim=True), max(counts)
+    x = (x - (x.sum(1) / size)[:, None]) * real[:, :, None]
+    norms = (x * x).sum(2)
+    stop = tolerance * norms.sum(1, keepdim=True) / (size * d)
+    used = mask(counts, most, x.device)
+    centres = kmeans_plus_plus(x, real, counts, rngs, restarts)
+    last = torch.full((clients, restarts), torch.inf, dtype=torch.float64, device=x.device)
+    shift, done = last, torch.zeros_like(last, dtype=torch.bool)
+    for iteration in range(iterations):
+        cluster, distance = nearest_centres(x, norms, real, centres, used)
+        inertia = distance.sum(2, dtype=torch.float64)
+        moved, empty = update_centres(x, real, cluster, distance, used)
+        done |= (inertia >= last) | ((shift <= stop) & ~empty.any(2))
+        if iteration % CHECK_EVERY == CHECK_EVERY - 1 and bool(done.all()):
+            break
+        moved = torch.where(done[:, :, None, None], centres, moved)
+        shift, last, centres = ((moved - centres) ** 2).sum((2, 3)), inertia, moved
+    best = cluster.take_along_dim(inertia.argmin(1)[:, None, None], 1)[:, 0]
+    return [best[k, : len(part)] for k, part in enumerate(points)]
+
+
+def nearest_centres(
+    x: Tensor, norms: Tensor, real: Tensor, centres: Tensor, used: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The E-step, (clients, restarts, n): each point's cluster, past the last one for padding, and its D²."""
+    clients, restarts, most, _ = centres.shape
+    square = torch.where(used[:, None], (centres * centres).sum(3), torch.inf).flatten(1)[:, :, None]
+    flat, found = centres.flatten(1, 2), []
+    block = max(1, MOST_NUMBERS // square.numel())
+    for part in x.split(block, 1):
+        # The nearest centre has the largest x·c - ½‖c‖².
+        closeness = torch.baddbmm(square, flat, part.mT, beta=-0.5)
+        found.append(closeness.view(clients, restarts, most, -1).max(2))
+    highest, cluster = (torch.cat(pieces, 2) for pieces in zip(*found, strict=True))
+    distance = (norms[:, None] - 2 * highest).clamp_min_(0) * real[:, None]
+    return torch.where(real[:, None], cluster, most), distance
+
+
+def update_centres(
+    x: Tensor, real: Tensor, cluster: Tensor, distance: Tensor, used: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The M-step, as `kernels.update_centres`: the new centres, and which clusters were empty."""
+    clients, restarts, n = cluster.shape
+    most, points = used.shape[1], x.flatten(0, 1)
+    run = torch.arange(clients * restarts, device=x.device).view(clients, restarts, 1)
+    start = n * torch.arange(clients, device=x.device)[:, None, None]  # of each client in `points`
+    # Numbered through, with one more cluster per run for what is not real, all means are those of one client.
+    numbered = (cluster + (most + 1) * run).flatten()
+    row = (start + torch.arange(n, device=x.device)).expand_as(cluster).flatten()
+    means, empty = cluster_means(points, numbered, (most + 1) * run.numel(), row)
+    means = means.view(clients, restarts, most + 1, -1)[:, :, :-1]
+    empty = empty.view(clients, restarts, most + 1)[:, :, :-1] & used[:, None]
+    farthest = torch.where(real[:, None], distance, -1.0).topk(min(most, n)).indices
+    given = farthest.gather(2, (empty.cumsum(2) - 1).clamp(0, farthest.shape[2] - 1))
+    return torch.where(empty[..., None], points[start + given], means), empty
