@@ -1,0 +1,273 @@
+"""The images of a site: a folder of PNG and JPEG files or a MedMNIST-style .npz, read once and checked.
+
+Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
+is its position in the pool, which is sorted by name; what cannot be used is left out and named in the report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from fedactive.errors import DataError
+from fedactive.runs import write_atomically
+
+Pixels = NDArray[np.uint8]
+Shape = tuple[int, int, int]  # channels, height, width
+
+ENDINGS = (".png", ".jpg", ".jpeg")
+TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was left out of the pool, and why."""
+
+    unreadable: tuple[tuple[str, str], ...] = ()  # name, reason
+    duplicates: tuple[tuple[str, str], ...] = ()  # name, the equal image that is kept
+    other_files: int = 0
+
+    def sentences(self) -> list[str]:
+        lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
+        lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
+        if self.other_files:
+            lines.append(f"{self.other_files} files are no {', '.join(ENDINGS)} and are left out")
+        return lines
+
+
+class Pictures(Protocol):
+    """Where the original pictures come from."""
+
+    def bytes_of(self, name: str) -> bytes:
+        """A PNG or JPEG file."""
+
+
+@dataclass(frozen=True)
+class ImagePool:
+    pixels: Pixels  # (n, channels, height, width)
+    names: tuple[str, ...]
+    report: Report
+    pictures: Pictures
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def picture(self, sample: int) -> tuple[bytes, str]:
+        """The original of an image for display, and its media type."""
+        if not 0 <= sample < len(self):
+            raise DataError(f"there is no image {sample}: the pool has {len(self)}")
+        content = self.pictures.bytes_of(self.names[sample])
+        for start, kind in TYPES.items():
+            if content.startswith(start):
+                return content, kind
+        raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")
+
+
+def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImagePool:
+    """All images of a folder or .npz in the wanted shape. `cache` is a file to keep decoded folders in."""
+    if source.is_dir():
+        pool = _read_folder(source, shape, cache)
+    elif source.is_file():
+        pool = _read_npz(source, shape)
+    else:
+        raise DataError(f"{source}: there is no such folder or file")
+    if not len(pool):
+        what = "; ".join(pool.report.sentences()[:3]) or "it is empty"
+        raise DataError(f"{source} has no image that can be used (wanted: png, jpg or .npz): {what}")
+    return pool
+
+
+# ------------------------------------------------------------------------------------------- a folder
+
+
+@dataclass(frozen=True)
+class _Folder:
+    root: Path
+
+    def bytes_of(self, name: str) -> bytes:
+        path = self.root / name
+        if leads_out(path, self.root):  # it may have become a link since it was read
+            raise DataError(f"{name} leads out of the folder")
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot read {name}: {error.strerror}") from None
+
+
+def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
+    root = root.resolve()
+    paths, refused, others = _files(root)
+    names = [path.relative_to(root).as_posix() for path in paths]
+    facts = [(name, *_stamp(path)) for name, path in zip(names, paths, strict=True)]
+    key = hashlib.sha256(json.dumps([shape, facts, refused, others]).encode()).hexdigest()
+    if cache is not None and (cached := _read_cache(cache, key)):
+        pixels, kept, report = cached
+        return ImagePool(pixels, kept, report, _Folder(root))
+    with ThreadPoolExecutor(os.cpu_count()) as pool, warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        decoded = list(pool.map(lambda path: _decode(path, shape), paths))
+    pixels, kept, report = _sift(names, decoded, shape, refused, others)
+    if cache is not None:
+        _write_cache(cache, key, pixels, kept, report)
+    return ImagePool(pixels, kept, report, _Folder(root))
+
+
+def _files(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
+    """Image files in order of their names, links that were refused, and how many other files there are."""
+    found, refused, others = [], [], 0
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            if path.is_symlink() and leads_out(path, root):
+                refused.append((path.relative_to(root).as_posix(), "a link that leads out of the folder"))
+            elif name in folders or name.startswith("."):
+                continue
+            elif path.suffix.lower() in ENDINGS:
+                found.append(path)
+            else:
+                others += 1
+    return sorted(found, key=lambda path: path.relative_to(root).as_posix()), sorted(refused), others
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    try:
+        return not path.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
+        return True
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
+    """The image in the wanted shape with a hash of the original's pixels, or why it cannot be read."""
+    try:
+        with Image.open(path, formats=("PNG", "JPEG")) as image:
+            upright = ImageOps.exif_transpose(image)  # as the browser shows it
+            original = hashlib.sha256(f"{upright.mode} {upright.size} ".encode() + upright.tobytes())
+            return fit(upright, shape), original.digest()
+    except UnidentifiedImageError:
+        return "it is not a PNG or JPEG image"
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return "it is too large"
+    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
+        return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def _sift(
+    names: Sequence[str],
+    decoded: Sequence[tuple[Pixels, bytes] | str],
+    shape: Shape,
+    refused: Sequence[tuple[str, str]],
+    others: int,
+) -> tuple[Pixels, tuple[str, ...], Report]:
+    """Keep one of each picture."""
+    unreadable, duplicates = list(refused), []
+    kept: dict[bytes, tuple[str, Pixels]] = {}
+    for name, result in zip(names, decoded, strict=True):
+        if isinstance(result, str):
+            unreadable.append((name, result))
+        elif result[1] in kept:
+            duplicates.append((name, kept[result[1]][0]))
+        else:
+            kept[result[1]] = name, result[0]
+    pixels = np.empty((len(kept), *shape), np.uint8)
+    for k, (_, image) in enumerate(kept.values()):
+        pixels[k] = image
+    report = Report(tuple(unreadable), tuple(duplicates), others)
+    return pixels, tuple(name for name, _ in kept.values()), report
+
+
+def fit(image: Image.Image, shape: Shape) -> Pixels:
+    """In the wanted shape: scaled with its proportions, on black where these differ."""
+    channels, height, width = shape
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
+        image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
+    image = image.convert("L" if channels == 1 else "RGB")
+    if image.size != (width, height):
+        image = ImageOps.pad(image, (width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)
+
+
+# --------------------------------------------------------------------------------------------- an npz
+
+
+@dataclass(frozen=True)
+class _Archive:
+    images: Pixels  # (n, height, width[, 3])
+    rows: dict[str, int]
+
+    def bytes_of(self, name: str) -> bytes:
+        buffer = io.BytesIO()
+        Image.fromarray(self.images[self.rows[name]]).save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+def _read_npz(path: Path, shape: Shape) -> ImagePool:
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
+                raise DataError(f"{path} is no .npz archive; a folder of png or jpg files would do as well")
+            file.seek(0)
+            content = np.load(file, allow_pickle=False)
+            if "train_images" not in content:
+                raise DataError(f"{path}: the array train_images is missing")
+            images = content["train_images"]
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"cannot read {path}: {error}") from None
+    if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
+        raise DataError(
+            f"{path}: train_images is {images.dtype} {images.shape}, wanted is uint8 (n, height, width[, 3])"
+        )
+    names = [f"train_images[{k}]" for k in range(len(images))]
+    decoded = [(fit(Image.fromarray(x), shape), hashlib.sha256(x.tobytes()).digest()) for x in images]
+    pixels, kept, report = _sift(names, decoded, shape, (), 0)
+    return ImagePool(pixels, kept, report, _Archive(images, {name: k for k, name in enumerate(names)}))
+
+
+# ------------------------------------------------------------------------------------------ the cache
+
+
+def _write_cache(cache: Path, key: str, pixels: Pixels, names: tuple[str, ...], report: Report) -> None:
+    facts = {
+        "key": key,
+        "names": names,
+        "unreadable": report.unreadable,
+        "duplicates": report.duplicates,
+        "other_files": report.other_files,
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, pixels=pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
+    write_atomically(cache, buffer.getvalue())
+
+
+def _read_cache(cache: Path, key: str) -> tuple[Pixels, tuple[str, ...], Report] | None:
+    """What was decoded before, unless the folder or the shape has changed since."""
+    try:
+        with np.load(cache, allow_pickle=False) as content:
+            facts = json.loads(content["facts"].tobytes())
+            if facts["key"] != key:
+                return None
+            pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
+            report = Report(pairs[0], pairs[1], facts["other_files"])
+            return content["pixels"], tuple(facts["names"]), report
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+        return None
