@@ -7,6 +7,7 @@ import os
 import torch
 
 from fedactive.data.dataset import Dataset
+from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.engine import Engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
@@ -14,7 +15,7 @@ from fedactive.errors import ConfigurationError
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import ModelSpec
 
-__all__ = ["Engine", "ParallelEngine", "SequentialEngine", "choose_device", "make_engine"]
+__all__ = ["BatchedEngine", "Engine", "ParallelEngine", "SequentialEngine", "choose_device", "make_engine"]
 
 
 def choose_device(device: str) -> torch.device:
@@ -28,10 +29,15 @@ def choose_device(device: str) -> torch.device:
 def make_engine(
     spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: str, workers: int, clients: int
 ) -> Engine:
-    """On a CPU with several cores the parallel engine, else the sequential one. workers = 0: one per core."""
+    """All clients at once on a GPU, side by side on several cores, else one after another.
+
+    workers = 0: one per core.
+    """
     place = choose_device(device)
+    if place.type == "cuda":
+        return BatchedEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
-    if place.type == "cpu" and count > 1:
+    if count > 1:
         return ParallelEngine(spec, dataset, recipe, count)
     return SequentialEngine(spec, dataset, recipe, place)
 

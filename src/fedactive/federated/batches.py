@@ -16,8 +16,18 @@ def shuffled(seed: int, epochs: int, count: int, device: torch.device | None = N
 
 
 def mirrored(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
-    """For each epoch and sample a fair coin, as booleans (epochs, count)."""
+    """For each epoch and place in the order a fair coin, as booleans (epochs, count)."""
     return _hash(~seed, epochs, count, device).lt(0)  # the sign bit of another stream
+
+
+def shuffled_together(seeds: Tensor, epochs: int, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The orders and coins of many clients, as (clients, epochs, largest count), -1 after a client's last."""
+    largest = int(counts.max())
+    beyond = torch.arange(largest, device=seeds.device) >= counts[:, None, None]
+    keys = _hash(seeds[:, None, None], epochs, largest, seeds.device)
+    order = keys.masked_fill_(beyond, 2**63 - 1).argsort(dim=2, stable=True)
+    flips = _hash(~seeds[:, None, None], epochs, largest, seeds.device).lt(0)
+    return order.masked_fill_(beyond, -1), flips
 
 
 def steps_per_epoch(count: int, batch_size: int) -> int:
@@ -25,7 +35,7 @@ def steps_per_epoch(count: int, batch_size: int) -> int:
     return -(-count // batch_size)
 
 
-def _hash(seed: int, epochs: int, count: int, device: torch.device | None) -> Tensor:
+def _hash(seed: int | Tensor, epochs: int, count: int, device: torch.device | None) -> Tensor:
     """The 64-bit finaliser of SplitMix (Steele et al., OOPSLA 2014) over a counter; int64 wraps around."""
     epoch = torch.arange(epochs, device=device)[:, None]
     position = torch.arange(count, device=device)[None, :]

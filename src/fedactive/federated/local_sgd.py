@@ -20,7 +20,7 @@ from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
-INFERENCE_BATCH = 512
+INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}  # enough to keep the device busy, little enough to fit
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: st
     """Logits and embeddings of uint8 images, in evaluation mode and without flips."""
     model.eval()
     logits, embeddings = [], []
-    for part in pixels.split(INFERENCE_BATCH) if len(pixels) else [pixels]:
+    for part in pixels.split(INFERENCE_BATCH[pixels.device.type]) if len(pixels) else [pixels]:
         with autocast(pixels.device, precision):
             y, z = model(normalise(part))
         logits.append(y.float())

@@ -1,0 +1,133 @@
+"""All clients at once on a GPU: data, batches, steps and early stopping stay there; the host replays graphs.
+
+Memory for K clients of P parameters and batches of B, beside the dataset, in bytes:
+
+    K·P·4·(3 to 5)  +  min(K, 16)·B·(saved activations of one image)·2
+
+weights, momentum and gradient (and start and drift for FedProx and SCAFFOLD), and what the backward pass
+needs of those clients whose passes overlap. More clients than fit are trained in several goes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import final
+
+import torch
+
+from fedactive.data.dataset import Dataset
+from fedactive.engines.branches import STREAMS, BranchStack
+from fedactive.engines.engine import Engine
+from fedactive.engines.plan import Plan
+from fedactive.engines.stack import Layout, Stack
+from fedactive.errors import RunError
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
+from fedactive.models import Classifier, ModelSpec
+
+WIDEST = 128  # more clients in one graph make it longer to record and no faster
+
+
+@final
+class BatchedEngine(Engine):
+    name = "batched"
+
+    def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
+        super().__init__(spec, dataset, recipe, device)
+        self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
+        self.widest = WIDEST
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            self.widest = max(1, min(WIDEST, fitting(self.model, spec, recipe, free // 2)))
+
+    def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        results = [LocalResult(job.start, 0) for job in jobs]
+        # The largest first: clients of like size sit fewer steps out.
+        waiting = sorted(
+            (k for k, job in enumerate(jobs) if len(job.samples)), key=lambda k: -len(jobs[k].samples)
+        )
+        while waiting:
+            now = waiting[: self.widest]
+            try:
+                trained = self.train_together([jobs[k] for k in now])
+            except torch.cuda.OutOfMemoryError:
+                self.give_room(len(now))
+                continue
+            for k, result in zip(now, trained, strict=True):
+                results[k] = result
+            waiting = waiting[len(now) :]
+        return results
+
+    def train_together(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        terms = (any(job.proximal for job in jobs), any(job.drift for job in jobs))
+        stack = self.stack(len(jobs), terms)
+        plan = Plan.of(jobs, stack.width, self.recipe, self.device)
+        stack.load(jobs)
+        stops = any(job.stop_accuracy is not None for job in jobs)
+        for epoch in plan.rows:
+            for row in epoch:
+                stack.step(row)
+            if stops and stack.stop(jobs):
+                break
+        return stack.results(len(jobs))
+
+    def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
+        """A stack of at least this width; recording one takes seconds, so a somewhat wider one will do."""
+        fitting = [key for key in self.stacks if key[1] == terms and width <= key[0] <= 2 * width]
+        key = min(fitting, default=(width, terms))
+        if key not in self.stacks:
+            kind = stack_kind(self.model, self.dataset.train_images, self.recipe)
+            self.stacks[key] = kind(
+                self.model, self.dataset.train_images, self.normalise, self.recipe, width, terms
+            )
+        return self.stacks[key]
+
+    def give_room(self, width: int) -> None:
+        """Out of memory: train fewer clients at a time from now on."""
+        self.stacks.clear()
+        torch.cuda.empty_cache()
+        if width == 1:
+            raise RunError("not even one client's training fits into the GPU's memory; use --device cpu")
+        self.widest = width // 2
+        warnings.warn(
+            f"the GPU's memory is too small for {width} clients at once; going on with {self.widest}",
+            stacklevel=2,
+        )
+
+    def close(self) -> None:
+        self.stacks.clear()
+
+
+def stack_kind(model: Classifier, images: torch.Tensor, recipe: Recipe) -> type[Stack]:
+    """The stack with kernels of its own where it knows the model; it needs Triton, which is on every GPU."""
+    if images.is_cuda and importlib.util.find_spec("triton"):
+        from fedactive.engines.cnn4.stack import CNN4Stack
+
+        if CNN4Stack.takes(model, images, recipe.batch_size):
+            return CNN4Stack
+    return BranchStack
+
+
+def fitting(model: Classifier, spec: ModelSpec, recipe: Recipe, memory: int) -> int:
+    """How many clients fit into this many bytes, by the formula above."""
+    weights = Layout.of(model.named_parameters()).length * 4 * 5
+    activations = 2 * recipe.batch_size * saved_bytes(spec)
+    at_once = min(STREAMS, max(1, memory // (weights + activations)))
+    return (memory - at_once * activations) // weights
+
+
+def saved_bytes(spec: ModelSpec) -> int:
+    """Bytes that the backward pass keeps of one image, in float32."""
+    model = spec.build()
+    seen: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        seen[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    batch = torch.zeros(2, *spec.image_shape)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        model(batch)
+    weights = {value.data_ptr() for value in model.state_dict().values()}
+    return sum(size for address, size in seen.items() if address not in weights) // len(batch)

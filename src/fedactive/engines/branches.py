@@ -1,0 +1,60 @@
+"""The gradients of many clients for any model: one compiled pass, run once per client side by side.
+
+On a GPU one client's pass is too small to fill the device. Weights are inputs of the compiled pass, so it is
+compiled once; recorded for every client as a branch of its own in one CUDA graph, the branches overlap.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from fedactive.engines.stack import Stack
+from fedactive.federated.local_sgd import autocast
+from fedactive.federated.weights import Weights
+from fedactive.models.classifier import BatchNorm
+
+STREAMS = 16  # more branches than this at a time gain nothing, and each needs memory for its activations
+
+
+@final
+class BranchStack(Stack):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.names = list(self.layout.places)
+        self.norms = [name for name, part in self.model.named_modules() if isinstance(part, BatchNorm)]
+        self.leaves: list[Weights] = [
+            weights | {name: weights[name].detach().requires_grad_() for name in self.names}
+            for weights in self.weights
+        ]
+        self.gradient_views = [list(self.layout.views(self.gradient[k]).values()) for k in range(self.width)]
+        cuda = self.parameters.is_cuda
+        self.loss = torch.compile(self.mean_loss) if cuda else self.mean_loss
+        self.streams = [torch.cuda.Stream() for _ in range(min(self.width, STREAMS))] if cuda else []
+
+    def mean_loss(self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor) -> Tensor:
+        state = weights | {f"{name}.present": present for name in self.norms}
+        with autocast(images.device, self.recipe.precision):
+            logits, _ = functional_call(self.model, state, (images,))
+        losses = F.cross_entropy(logits.float(), targets, reduction="none")
+        return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
+
+    def gradients(self, images: Tensor, targets: Tensor, present: Tensor) -> None:
+        self.model.train()
+        home = torch.cuda.current_stream() if self.streams else None
+        for k, leaves in enumerate(self.leaves):
+            branch = self.streams[k % len(self.streams)] if self.streams else None
+            if branch and home and k < len(self.streams):
+                branch.wait_stream(home)
+            with torch.cuda.stream(branch) if branch else nullcontext():
+                loss = self.loss(leaves, images[k], targets[k], present[k])
+                gradients = torch.autograd.grad(loss, [leaves[name] for name in self.names])
+                torch._foreach_copy_(self.gradient_views[k], gradients)
+        for branch in self.streams:
+            assert home is not None
+            home.wait_stream(branch)

@@ -1,0 +1,66 @@
+"""BatchNorm inside the kernels: from sums over a batch to y ↦ scale·y + shift, and its gradients.
+
+A convolution's bias is left out of its output y: BatchNorm takes it away again, and its gradient is 0. Only
+the running mean knows of it. Results are kept in `norm` (clients, 6, 64), whose rows are named below.
+"""
+
+import triton
+import triton.language as tl
+
+WIDTH = tl.constexpr(64)
+EPS = tl.constexpr(1e-5)
+MOMENTUM = tl.constexpr(0.1)
+MEAN = tl.constexpr(0)
+INVERSE = tl.constexpr(1)  # 1/√(variance + ε)
+SCALE = tl.constexpr(2)
+SHIFT = tl.constexpr(3)
+DRIFT = tl.constexpr(4)  # mean of dz, the gradient of the normalised map
+SLOPE = tl.constexpr(5)  # mean of dz·x̂
+ROWS = 6
+
+
+@triton.jit
+def row(norm, client, which):
+    return norm + (client * 6 + which) * WIDTH + tl.arange(0, WIDTH)
+
+
+@triton.jit
+def count_present(present, client, BATCH: tl.constexpr, PADDED: tl.constexpr):
+    n = tl.arange(0, PADDED)
+    return tl.sum(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.float32))
+
+
+@triton.jit
+def settle(norm, client, mean, variance, values, bias, gamma, beta, running, counter):
+    """Write scale and shift, and bring the running statistics (mean, then variance) up to date.
+
+    A batch with a single value has no variance: the running statistics stand in, and stay as they are.
+    """
+    c = tl.arange(0, WIDTH)
+    enough = values > 1
+    conv_bias = tl.load(bias + c)
+    old_mean, old_variance = tl.load(running + c), tl.load(running + WIDTH + c)
+    unbiased = variance * (values / tl.maximum(values - 1, 1.0))
+    share = tl.where(enough, MOMENTUM, 0.0)
+    tl.store(running + c, old_mean + share * (mean + conv_bias - old_mean))
+    tl.store(running + WIDTH + c, old_variance + share * (unbiased - old_variance))
+    tl.store(counter, tl.load(counter) + enough.to(tl.int64))
+
+    mean = tl.where(enough, mean, old_mean - conv_bias)
+    inverse = 1 / tl.sqrt(tl.where(enough, variance, old_variance) + EPS)
+    scale = tl.load(gamma + c) * inverse
+    tl.store(row(norm, client, MEAN), mean)
+    tl.store(row(norm, client, INVERSE), inverse)
+    tl.store(row(norm, client, SCALE), scale)
+    tl.store(row(norm, client, SHIFT), tl.load(beta + c) - mean * scale)
+
+
+@triton.jit
+def settle_gradient(norm, client, sum_dz, sum_dz_x, values, gamma, beta):
+    """Write γ's and β's gradients, and the two means that the gradient of every value needs."""
+    c = tl.arange(0, WIDTH)
+    tl.store(gamma + c, sum_dz_x)
+    tl.store(beta + c, sum_dz)
+    share = tl.where(values > 1, 1 / tl.maximum(values, 1.0), 0.0)
+    tl.store(row(norm, client, DRIFT), sum_dz * share)
+    tl.store(row(norm, client, SLOPE), sum_dz_x * share)

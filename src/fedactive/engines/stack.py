@@ -1,0 +1,233 @@
+"""The weights of many clients side by side in memory, and one SGD step of all of them.
+
+A client is a row of `parameters` and one of `statistics` (those of BatchNorm). So what is the same for every
+parameter (the update, loading, saving) is one operation on one tensor, for all clients and layers.
+
+How the gradients come about is left to the two kinds of stack: `BranchStack` for any model, `CNN4Stack` with
+kernels of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from fedactive.data.preprocess import Normalise
+from fedactive.engines.plan import Row
+from fedactive.federated.local_sgd import INFERENCE_BATCH, LocalJob, LocalResult, Recipe, autocast
+from fedactive.federated.weights import Weights
+from fedactive.models import Classifier
+
+ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads can use
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each of some tensors lies in a row."""
+
+    places: dict[str, tuple[int, torch.Size]]
+    length: int
+
+    @staticmethod
+    def of(tensors: Iterable[tuple[str, Tensor]]) -> Layout:
+        places: dict[str, tuple[int, torch.Size]] = {}
+        end = 0
+        for name, value in tensors:
+            places[name] = (end, value.shape)
+            end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
+        return Layout(places, end)
+
+    def view(self, rows: Tensor, name: str) -> Tensor:
+        """The tensor of that name in a row or, with clients in front, in all rows; channels last."""
+        begin, shape = self.places[name]
+        flat = rows[..., begin : begin + shape.numel()]
+        if len(shape) != 4:
+            return flat.view(*rows.shape[:-1], *shape)
+        out, into, height, width = shape
+        return flat.view(*rows.shape[:-1], out, height, width, into).movedim(-1, -3)
+
+    def views(self, row: Tensor) -> Weights:
+        return {name: self.view(row, name) for name in self.places}
+
+    def pack(self, weights: Weights, row: Tensor) -> None:
+        """Write these weights, as far as they are part of the layout, into a row."""
+        views = {name: view for name, view in self.views(row).items() if name in weights}
+        if views:
+            torch._foreach_copy_(list(views.values()), [weights[name] for name in views])
+
+
+class Stack(ABC):
+    """Abstract; `width` clients that train in step. `terms` says which terms beside the loss they have."""
+
+    def __init__(
+        self,
+        model: Classifier,
+        images: Tensor,
+        normalise: Normalise,
+        recipe: Recipe,
+        width: int,
+        terms: tuple[bool, bool],
+    ) -> None:
+        self.model, self.images, self.normalise, self.recipe, self.width = (
+            model,
+            images,
+            normalise,
+            recipe,
+            width,
+        )
+        device = images.device
+        buffers = [(name, value) for name, value in model.named_buffers() if value is not None]
+        self.layout = Layout.of(model.named_parameters())
+        self.buffer_layout = Layout.of((name, value) for name, value in buffers if value.is_floating_point())
+        self.parameters = torch.zeros(width, self.layout.length, device=device)
+        self.statistics = torch.zeros(width, self.buffer_layout.length, device=device)
+        self.velocity = torch.zeros_like(self.parameters)
+        self.gradient = torch.zeros_like(self.parameters)
+        proximal, drift = terms
+        self.start = torch.zeros_like(self.parameters) if proximal else None
+        self.drift = torch.zeros_like(self.parameters) if drift else None
+        self.mu = torch.zeros((), device=device)
+        self.counters = {  # num_batches_tracked of each BatchNorm
+            name: torch.zeros(width, dtype=torch.long, device=device)
+            for name, value in buffers
+            if not value.is_floating_point()
+        }
+        self.row = torch.full((width, Row.length(recipe.batch_size)), -1, device=device)
+        self.active = torch.zeros(width, dtype=torch.bool, device=device)
+        self.steps = torch.zeros(width, dtype=torch.long, device=device)
+        self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.batch, self.update = self.prepare_batch, self.descend
+        if device.type == "cuda":
+            # Each becomes one or two kernels instead of a dozen.
+            self.batch, self.update = torch.compile(self.prepare_batch), torch.compile(self.descend)
+
+    @abstractmethod
+    def gradients(self, images: Tensor, targets: Tensor, present: Tensor) -> None:
+        """Fill `self.gradient` with each client's ∇ℓ(w) and bring the BatchNorm statistics up to date."""
+
+    # --- a job's beginning and end
+
+    def load(self, jobs: Sequence[LocalJob]) -> None:
+        """Begin these jobs; what is left of the stack's width does nothing."""
+        if self.graph is None and self.parameters.is_cuda:
+            self.capture()
+        packed: dict[int, int] = {}  # nearly always all clients begin at one point: write it once
+        for k, job in enumerate(jobs):
+            same = packed.setdefault(id(job.start), k)
+            if same == k:
+                self.layout.pack(job.start, self.parameters[k])
+                self.buffer_layout.pack(job.start, self.statistics[k])
+            else:
+                self.parameters[k] = self.parameters[same]
+                self.statistics[k] = self.statistics[same]
+            if self.drift is not None:
+                self.layout.pack(job.drift or {}, self.drift[k].zero_())
+        for name, counter in self.counters.items():
+            counter[: len(jobs)] = torch.stack([job.start[name] for job in jobs])
+        if self.start is not None:
+            self.start.copy_(self.parameters)
+        self.mu.fill_(jobs[0].proximal)
+        self.velocity.zero_()
+        self.steps.zero_()
+        self.active.copy_(torch.arange(self.width, device=self.active.device) < len(jobs))
+
+    def results(self, count: int) -> list[LocalResult]:
+        weights = self.as_weights(
+            self.parameters[:count].clone(),
+            self.statistics[:count].clone(),
+            {name: counter[:count].clone() for name, counter in self.counters.items()},
+        )
+        return [LocalResult(w, steps) for w, steps in zip(weights, self.steps[:count].tolist(), strict=True)]
+
+    def as_weights(self, parameters: Tensor, statistics: Tensor, counters: Weights) -> list[Weights]:
+        """Views of each client's tensors, by name, in the model's own order."""
+        order = list(self.model.state_dict())
+        clients = []
+        for k, (p, s) in enumerate(zip(parameters, statistics, strict=True)):
+            views = self.layout.views(p) | self.buffer_layout.views(s)
+            views |= {name: counter[k] for name, counter in counters.items()}
+            clients.append({name: views[name] for name in order})
+        return clients
+
+    # --- a step
+
+    def step(self, row: Tensor) -> None:
+        """One step of every client, as this row of the plan says."""
+        self.row.copy_(row)
+        if self.graph is None:
+            self.whole_step()
+        else:
+            self.graph.replay()
+
+    def whole_step(self) -> None:
+        images, targets, present, rates = self.batch()
+        self.gradients(images, targets, present)
+        self.update(rates, present.any(1, keepdim=True))
+
+    def prepare_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Images (clients, batch, ...), their classes, which of them are there, and learning rates."""
+        row = Row.of(self.row)
+        present = (row.code >= 0) & self.active[:, None]
+        code = row.code.clamp_min(0)
+        pixels = self.images[(code >> 1).flatten()]
+        images = self.normalise(pixels, (code & 1).bool().flatten())
+        return images.unflatten(0, code.shape), row.targets.clamp_min(0), present, row.rates
+
+    def descend(self, rates: Tensor, moving: Tensor) -> None:
+        """g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v, for clients that move."""
+        w = self.parameters
+        g = self.gradient + self.recipe.weight_decay * w
+        if self.start is not None:
+            g = g + self.mu * (w - self.start)
+        if self.drift is not None:
+            g = g + self.drift
+        v = self.recipe.momentum * self.velocity + g
+        self.velocity.copy_(torch.where(moving, v, self.velocity))
+        w.copy_(torch.where(moving, w - rates[:, None] * v, w))
+        self.steps.add_(moving[:, 0])
+
+    def capture(self) -> None:
+        """Record the whole step as one CUDA graph. Nobody is active, so that nothing moves meanwhile."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.whole_step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.whole_step()
+        self.graph = graph
+
+    # --- early stop
+
+    @torch.no_grad()
+    def stop(self, jobs: Sequence[LocalJob]) -> bool:
+        """Clients that have learnt their own samples well enough stop; has everyone?"""
+        self.model.eval()
+        for k, job in enumerate(jobs):
+            if job.stop_accuracy is not None:
+                pixels, labels = (
+                    self.images[job.samples.to(self.images.device)],
+                    job.labels.to(self.images.device),
+                )
+                logits = [
+                    self.logits(self.weights[k], part)
+                    for part in pixels.split(INFERENCE_BATCH[pixels.device.type])
+                ]
+                right = (torch.cat(logits).argmax(1) == labels).float().mean()
+                self.active[k] &= right < job.stop_accuracy
+        return not bool(self.active.any())
+
+    def logits(self, weights: Weights, pixels: Tensor) -> Tensor:
+        logits: Tensor
+        with autocast(pixels.device, self.recipe.precision):
+            logits, _ = functional_call(self.model, weights, (self.normalise(pixels),))
+        return logits
