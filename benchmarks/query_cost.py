@@ -46,8 +46,9 @@ from fedactive.query import STRATEGIES, Outputs
 from fedactive.query.kernels import gradient_seeding, k_centre, kmeans
 from fedactive.simulation import Simulation
 from fedactive.split import Split, split
+from query_round import CLASSES, EMBEDDING, synthetic_outputs
 
-PAPER_CLIENTS, POOL, BUDGET, CLASSES, EMBEDDING = 10, 5000, 250, 10, 256
+PAPER_CLIENTS, POOL, BUDGET = 10, 5000, 250
 STRATEGIES_OF_THE_TABLE = ("entropy", "coreset", "badge", "gcnal", "alfamix", "logo")
 
 Floats = npt.NDArray[np.float32]
@@ -161,18 +162,6 @@ def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, e
 
 
 # --- the kernels
-
-
-def synthetic_outputs(n: int, seed: int) -> Outputs:
-    """Outputs like those of a trained model: sparse non-negative features, a few doubtful predictions."""
-    rng = torch.Generator().manual_seed(seed)
-    of_class, mixing = torch.randn(CLASSES, 32, generator=rng) * 2, torch.randn(32, EMBEDDING, generator=rng)
-    label = torch.arange(n) % CLASSES
-    hidden = (of_class[label] + torch.randn(n, 32, generator=rng)) @ mixing / 32**0.5
-    z = torch.relu(hidden - 0.5 + 0.5 * torch.randn(n, EMBEDDING, generator=rng))
-    head = torch.stack([z[label == c].mean(0) for c in range(CLASSES)]) - z.mean(0)
-    logits = (z - z.mean(0)) @ head.T
-    return Outputs(logits * 2 / logits.std(), z)
 
 
 def naive_badge(z: Floats, q: Floats, count: int, seed: int) -> list[int]:
