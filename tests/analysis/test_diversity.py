@@ -5,33 +5,71 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedactive.analysis.diversity import class_emd, global_emd, local_emd, transport_cost
+from fedactive.analysis.diversity import (
+    accuracy_matrix,
+    class_emd,
+    count_matrix,
+    emd_by_round,
+    global_emd,
+    local_emd,
+    query_counts,
+    transport_cost,
+)
 
 
 def test_balanced_and_single_class() -> None:
-    assert class_emd(np.array([3, 1, 2, 0]), 4) == 0
-    assert class_emd(np.array([2, 2, 2]), 4) == pytest.approx(1 - 1 / 4)
+    assert class_emd([1, 1, 1, 1]) == 0
+    assert class_emd([0, 0, 3, 0]) == pytest.approx(1 - 1 / 4)
 
 
 def test_missing_classes_count() -> None:
-    assert class_emd(np.array([0, 1]), 4) == pytest.approx(0.5)
+    assert class_emd([1, 1, 0, 0]) == pytest.approx(0.5)
 
 
 def test_single_class_clients_can_be_balanced_together() -> None:
-    clients = [np.array([0, 0]), np.array([1, 1])]
-    assert local_emd(clients, 2) == pytest.approx(0.5)
-    assert global_emd(clients, 2) == 0
+    assert local_emd([[2, 0], [0, 2]]) == pytest.approx(0.5)
+    assert global_emd([[2, 0], [0, 2]]) == 0
 
 
 def test_local_weighs_clients_equally_and_global_samples() -> None:
-    clients = [np.array([0]), np.array([0, 1, 0, 1])]
-    assert local_emd(clients, 2) == pytest.approx(0.25)
-    assert global_emd(clients, 2) == pytest.approx(0.1)
+    assert local_emd([[1, 0], [2, 2]]) == pytest.approx(0.25)
+    assert global_emd([[1, 0], [2, 2]]) == pytest.approx(0.1)
 
 
-def test_no_samples() -> None:
-    with pytest.raises(ValueError, match="without samples"):
-        class_emd(np.array([], dtype=np.int64), 3)
+def test_no_samples_no_distribution() -> None:
+    assert np.isnan(class_emd([0, 0, 0]))
+    assert local_emd([[0, 0], [2, 0]]) == pytest.approx(0.5)  # of the one client that has labels
+    assert np.isnan(local_emd([[0, 0], [0, 0]]))
+    assert np.isnan(global_emd([[0, 0], [0, 0]]))
+
+
+def test_counts_of_samples_labelled_one_by_one() -> None:
+    al_round, client, label = np.array([[1, 0, 2], [1, 1, 0], [3, 1, 0], [3, 1, 0]]).T
+    counts = query_counts(al_round, client, label, classes=4)
+    assert counts.tolist() == [
+        [[0, 0, 1, 0], [1, 0, 0, 0]],
+        [[0, 0, 0, 0], [0, 0, 0, 0]],
+        [[0, 0, 0, 0], [2, 0, 0, 0]],
+    ]
+
+
+def test_emd_by_round_of_queries_and_of_all_labels() -> None:
+    """Client 0 asks for class 0, then 1; client 1 for class 1, then nothing; in round 3 nobody asks."""
+    queried = np.array([[[2, 0], [0, 2]], [[0, 2], [0, 0]], [[0, 0], [0, 0]]])
+    table = emd_by_round(queried).set_index(["what", "al_round"])
+    assert table.loc["labelled", "local"].tolist() == [0.5, 0.25, 0.25]
+    assert table.loc["labelled", "global"].tolist() == pytest.approx([0, 1 / 6, 1 / 6])
+    assert table.loc["query", "local"].tolist() == pytest.approx([0.5, 0.5, np.nan], nan_ok=True)
+    assert table.loc["query", "global"].tolist() == pytest.approx([0, 0.5, np.nan], nan_ok=True)
+
+
+def test_matrices_end_with_everyone() -> None:
+    counts = count_matrix(np.array([[1, 0, 2], [3, 0, 0]]))
+    assert counts.loc["all"].tolist() == [4, 0, 2]
+    assert counts.loc["k1", "c3"] == 2
+    accuracy = accuracy_matrix([[0.5, 0], [0.25, 1]], [0.75, 0.5])
+    assert accuracy.to_numpy().tolist() == [[50, 0], [25, 100], [75, 50]]
+    assert accuracy.index.tolist() == ["k1", "k2", "all"]
 
 
 def test_transport_cost_by_hand() -> None:

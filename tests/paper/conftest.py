@@ -13,8 +13,8 @@ from fedactive.federation import Query, QueryPhase
 from fedactive.runs import Run
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(scope="session")
+def store():
     """`store(experiment, accuracies)`: a run that has completed one AL round per accuracy (a share)."""
 
     def write(experiment, accuracies, labels=None, local=None, finish=None):

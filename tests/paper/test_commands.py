@@ -21,7 +21,7 @@ def test_a_table_without_runs_shows_the_papers_numbers(tmp_path):
     done = paper(
         "show",
         "accuracy",
-        "--runs-dir",
+        "--from",
         tmp_path,
         "--datasets",
         "cifar10",

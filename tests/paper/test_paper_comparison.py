@@ -1,17 +1,12 @@
+"""Who wins: winning rates, penalty matrices and their categories, on runs made up by hand."""
+
 import pytest
 
+from fedactive.analysis.results_file import stored_runs
 from fedactive.analysis.significance import AVERAGE
-from fedactive.errors import RunError
-from fedactive.paper.comparison import setting_curves, win_shares
-from fedactive.paper.figures import (
-    bars_figure,
-    curves_figure,
-    matrices,
-    matrices_figure,
-    observation_figure,
-    penalty_figure,
-)
-from fedactive.paper.folders import Archive, run_folders
+from fedactive.errors import ConfigurationError
+from fedactive.paper.archive import Archive
+from fedactive.paper.comparison import penalty_by, setting_curves, win_shares
 from fedactive.paper.reproduce import experiments, show
 from fedactive.paper.settings import all_settings
 
@@ -23,7 +18,7 @@ def selectors(store, runs):
         if (e.rho, e.alpha) == (5, 1):
             ahead = [0.0, 0.05, 0.04, -0.03] if e.selector == "global" else [0.0] * 4
             store(e, [0.5 + d + 0.001 * e.seed * (d != 0) + 0.01 * e.seed for d in ahead])
-    return run_folders(runs)
+    return stored_runs(runs)
 
 
 def test_the_observation_is_the_gap_of_winning_rates(selectors):
@@ -33,7 +28,7 @@ def test_the_observation_is_the_gap_of_winning_rates(selectors):
     assert (row["global_wins"], row["local_wins"], row["gap"]) == (0.5, 0.25, 0.25)
     assert (row["rounds"], row["seeds"], row["note"]) == (4, 3, "")
     assert table.loc[(1, 0.1), "note"] == "no runs of both"
-    alone = show("observation", [folder for folder in selectors if "-s1-" in folder.name])
+    alone = show("observation", [run for run in selectors if run.seed == 1])
     assert set(alone["note"]) == {"no runs of both", "one seed"}
     assert alone["gap"].isna().all()
 
@@ -49,7 +44,7 @@ def settings_runs(store, runs):
     for e in all_experiments(runs):
         if (e.strategy, e.selector) in curves:
             store(e, [a + e.seed * (1 + i) * a / 1000 for i, a in enumerate(curves[e.strategy, e.selector])])
-    return run_folders(runs)
+    return stored_runs(runs)
 
 
 def all_experiments(runs):
@@ -63,7 +58,7 @@ def all_experiments(runs):
 
 
 def test_random_and_logo_count_in_the_settings_of_both_selectors(settings_runs):
-    curves = setting_curves(settings_runs)
+    curves = setting_curves(Archive(settings_runs))
     assert set(zip(curves["setting"], curves["strategy"], strict=True)) == {
         (1, "logo"), (1, "random"), (20, "logo"), (20, "random"), (20, "entropy"),
     }  # fmt: skip
@@ -78,7 +73,7 @@ def test_the_penalty_matrix_sums_over_settings(settings_runs):
 
 
 def test_win_shares_are_means_over_the_settings_tested(settings_runs):
-    shares = win_shares(settings_runs).set_index(["category", "value", "baseline"])
+    shares = win_shares(Archive(settings_runs)).set_index(["category", "value", "baseline"])
     assert shares.loc[("overall", "", "random"), "win"] == pytest.approx(100 / 3)
     assert shares.loc[("overall", "", "random"), "settings"] == 2
     assert shares.loc[("query selector", "local", "entropy"), "defeat"] == pytest.approx(200 / 3)
@@ -86,47 +81,18 @@ def test_win_shares_are_means_over_the_settings_tested(settings_runs):
     assert ("query selector", "global", "entropy") not in shares.index
 
 
-def test_figures_are_saved_with_their_names_in_them(selectors, tmp_path):
-    observation_figure(show("observation", selectors), tmp_path / "observation.svg")
-    text = (tmp_path / "observation.svg").read_text()
-    assert "global imbalance" in text
-    assert "α = ∞" in text
-
-
-def test_comparison_figures(settings_runs, tmp_path):
-    penalty_figure(show("penalty", settings_runs).set_index("strategy"), tmp_path / "penalty.svg")
-    shares = win_shares(settings_runs)
-    bars_figure(shares[shares["category"] == "query selector"], tmp_path / "bars.svg")
-    curves_figure(setting_curves(settings_runs), all_settings()[19], tmp_path / "curves.svg")
-    assert "average" in (tmp_path / "penalty.svg").read_text()
-    assert "query selector local (n = 1)" in (tmp_path / "bars.svg").read_text()
-    assert "entropy  7" in (tmp_path / "curves.svg").read_text()
-    with pytest.raises(RunError, match="no runs of setting 2"):
-        curves_figure(setting_curves(settings_runs), all_settings()[1], tmp_path / "none.svg")
-
-
-def test_matrices_of_the_first_round(store, runs, tmp_path):
-    e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if e.selector == "local")
-    own = [[0.1 * c for c in range(10)], [0.5] * 10]
-    store(e, [0.5, 0.6], labels=[[[0, 0, 3], [1]], [[1], [1]]], local=own)
-    (run,) = Archive(run_folders(runs)).of(e)
-    counts, accuracy = matrices(run)
-    assert counts.index.tolist() == ["k1", "k2", "all"]
-    assert counts.loc["all"].tolist() == [2, 1, 0, 1, 0, 0, 0, 0, 0, 0]
-    assert accuracy.loc["k1", "c4"] == pytest.approx(30)
-    assert accuracy.loc["all"].tolist() == pytest.approx([50] * 10)
-    matrices_figure(run, tmp_path / "matrices.png")
-    assert (tmp_path / "matrices.png").stat().st_size > 1000
-
-
-def test_matrices_need_local_only_models(store, runs):
-    e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if e.selector == "global")
-    store(e, [0.5])
-    (run,) = Archive(run_folders(runs)).of(e)
-    with pytest.raises(RunError, match="no local-only models"):
-        matrices(run)
+def test_a_category_divides_the_matrix_among_its_values(settings_runs):
+    archive = Archive(settings_runs)
+    matrices = penalty_by("query selector", archive)
+    assert list(matrices) == ["global", "local"]
+    assert matrices["global"].columns.tolist() == ["random", "logo"]  # entropy has no run by the global model
+    assert matrices["local"].loc["entropy", "logo"] == pytest.approx(2 / 3)
+    assert sum(m.loc["logo", "random"] for m in matrices.values()) == pytest.approx(2 / 3)
+    assert list(penalty_by("budget", archive)) == ["5%"]
+    with pytest.raises(ConfigurationError, match="did you mean 'budget'"):
+        penalty_by("budgets", archive)
 
 
 def test_without_runs_there_is_nothing_to_tell():
     assert show("penalty", [])["strategy"].tolist() == [AVERAGE]
-    assert win_shares([]).empty
+    assert win_shares(Archive([])).empty

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment, strategy_label
 from fedactive.settings import settings_of
 from fedactive.state import round_accuracy
@@ -78,32 +81,47 @@ def print_accuracy(means: pd.DataFrame, title: str) -> None:
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
-    """A picture with one line per strategy, named at its end; the band spans the seeds."""
+    """A picture of `draw_learning_curves`."""
+    with saved(path, (8, 5)) as figure:
+        draw_learning_curves(figure.subplots(), curves, title)
+
+
+def draw_learning_curves(axes: Axes, curves: pd.DataFrame, title: str) -> None:
+    """One line per strategy, named at its end; the band spans the seeds."""
     means = mean_curves(curves)
+    # Colours follow the names, so that a strategy looks the same in every picture of the same set.
+    style = {name: (PALETTE[i % 7], MARKERS[i % 7]) for i, name in enumerate(sorted(means.index))}
+    for name, row in means.iterrows():
+        colour, marker = style[str(name)]
+        seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
+        axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
+        axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
+    heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
+    for (name, row), height in zip(means.iterrows(), heights, strict=True):
+        axes.annotate(
+            f"{name}  {row.iloc[-1]:.1f}",
+            xy=(row.index[-1], row.iloc[-1]),
+            xytext=(row.index[-1] + 0.03 * np.ptp(row.index), height),
+            color=style[str(name)][0],
+            va="center",
+            fontweight="bold",
+            annotation_clip=False,
+        )
+    axes.set(title=title, xlabel="labelled (% of all samples)", ylabel="test accuracy (%)")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+@contextmanager
+def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
+    """A figure to draw on, saved at the end of the block; text stays text in svg files."""
+    known = Figure().canvas.get_supported_filetypes()
+    if path.suffix[1:] not in known:
+        raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{kind}" for kind in known))
     with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.subplots()
-        # Colours follow the names, so that a strategy looks the same in every picture of the same set.
-        style = {name: (PALETTE[i % 7], MARKERS[i % 7]) for i, name in enumerate(sorted(means.index))}
-        for name, row in means.iterrows():
-            colour, marker = style[str(name)]
-            seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
-            axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
-            axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
-        heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
-        for (name, row), height in zip(means.iterrows(), heights, strict=True):
-            axes.annotate(
-                f"{name}  {row.iloc[-1]:.1f}",
-                xy=(row.index[-1], row.iloc[-1]),
-                xytext=(row.index[-1] + 0.03 * np.ptp(row.index), height),
-                color=style[str(name)][0],
-                va="center",
-                fontweight="bold",
-                annotation_clip=False,
-            )
-        axes.set(title=title, xlabel="labelled (% of all samples)", ylabel="test accuracy (%)")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=130)
 
 

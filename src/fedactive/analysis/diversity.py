@@ -3,33 +3,78 @@
 The earth mover's distance between classes that are all equally far apart is the total variation distance
 ½·Σ|p_c - 1/C|, from 0 (balanced) to 1 - 1/C (one class only)
 (Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Appendix B).
+All of this works on counts of labels: classes in the last axis, clients in the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-
-def class_emd(labels: NDArray[np.int64], classes: int) -> float:
-    """EMD to uniform of one set, given the labels of its samples."""
-    if len(labels) == 0:
-        raise ValueError("a set without samples has no class distribution")
-    p = np.bincount(labels, minlength=classes) / len(labels)
-    return float(np.abs(p - 1 / classes).sum() / 2)
+Counts = NDArray[np.int64]
+LABELLED, QUERY = "labelled", "query"
+EVERYONE = "all"  # the last row of a matrix
 
 
-def local_emd(clients: Sequence[NDArray[np.int64]], classes: int) -> float:
-    """Mean over clients of the EMD of each client's own labels."""
-    return float(np.mean([class_emd(labels, classes) for labels in clients]))
+def query_counts(al_round: Counts, client: Counts, label: Counts, classes: int) -> Counts:
+    """Labels by AL round (the first is row 0), client and class, of samples labelled one by one."""
+    shape = (int(al_round.max()), int(client.max()) + 1, max(classes, int(label.max()) + 1))
+    place = np.ravel_multi_index((al_round - 1, client, label), shape)
+    return np.bincount(place, minlength=int(np.prod(shape))).reshape(shape)
 
 
-def global_emd(clients: Sequence[NDArray[np.int64]], classes: int) -> float:
+def class_emd(counts: ArrayLike) -> NDArray[np.float64]:
+    """EMD to uniform of each set; a set without samples has no distribution, so NaN."""
+    n = np.asarray(counts, dtype=np.float64)
+    size = n.sum(axis=-1, keepdims=True)
+    p = np.divide(n, size, out=np.full_like(n, np.nan), where=size > 0)
+    return np.asarray(np.abs(p - 1 / n.shape[-1]).sum(axis=-1) / 2)
+
+
+def local_emd(counts: ArrayLike) -> NDArray[np.float64]:
+    """Mean over the clients that have labels of the EMD of each one's own; NaN if none has any."""
+    emd = class_emd(counts)
+    has = ~np.isnan(emd)
+    clients = has.sum(axis=-1)
+    total = np.where(has, emd, 0).sum(axis=-1)
+    return np.asarray(np.divide(total, clients, out=np.full(clients.shape, np.nan), where=clients > 0))
+
+
+def global_emd(counts: ArrayLike) -> NDArray[np.float64]:
     """EMD of all clients' labels together."""
-    return class_emd(np.concatenate(clients), classes)
+    return class_emd(np.asarray(counts).sum(axis=-2))
+
+
+def emd_by_round(queried: Counts) -> pd.DataFrame:
+    """`al_round, what, local, global`: EMD of each round's query sets and of all that is labelled by then.
+
+    `queried` are `query_counts`. A round in which nobody asked has no query sets, so NaN.
+    """
+    rounds = np.arange(1, len(queried) + 1)
+    sets = {LABELLED: queried.cumsum(axis=0), QUERY: queried}
+    parts = [
+        pd.DataFrame({"al_round": rounds, "what": what, "local": local_emd(n), "global": global_emd(n)})
+        for what, n in sets.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def count_matrix(labelled: Counts) -> pd.DataFrame:
+    """Labels of each client (rows k1, k2 ...) by class (columns c1, c2 ...), and of all (the last row)."""
+    return _matrix(labelled, labelled.sum(axis=0))
+
+
+def accuracy_matrix(local_only: ArrayLike, whole: ArrayLike) -> pd.DataFrame:
+    """Class-wise test accuracy in percent: a row per client's local-only model, then the global model's."""
+    return _matrix(100 * np.asarray(local_only), 100 * np.asarray(whole))
+
+
+def _matrix(clients: NDArray[np.generic], everyone: NDArray[np.generic]) -> pd.DataFrame:
+    K, C = clients.shape
+    rows = [*(f"k{k}" for k in range(1, K + 1)), EVERYONE]
+    return pd.DataFrame(np.vstack([clients, everyone]), rows, [f"c{c}" for c in range(1, C + 1)])
 
 
 def transport_cost(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png
+from fedactive.analysis.diversity import LABELLED, QUERY, Counts, emd_by_round, query_counts
 from fedactive.analysis.results import Runs
 from fedactive.analysis.significance import (
     SIGNIFICANCE,
@@ -21,6 +21,13 @@ from fedactive.errors import UserError
 
 RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width
 THUMBNAILS = 96  # per strategy
+
+EMD_CHARTS = {  # what each chart shows of `emd_by_round`
+    "local": ("local", LABELLED),
+    "global": ("global", LABELLED),
+    "local query": ("local", QUERY),
+    "global query": ("global", QUERY),
+}
 
 Values = dict[str, Any]
 
@@ -122,31 +129,31 @@ def penalty_table(P: pd.DataFrame) -> Values:
 # ------------------------------------------------------------------------------------------------ classes
 
 
-def class_balance(runs: Runs) -> tuple[pd.DataFrame, dict[str, NDArray[np.int64]]]:
-    """EMD of the labelled sets, shaped like learning curves, and every run's last class counts per client."""
-    rows, final = [], {}
-    labelled = runs.curves.set_index(["run", "al_round"])["labelled"].to_dict()
+def class_balance(runs: Runs) -> tuple[pd.DataFrame, dict[str, Counts]]:
+    """EMD by round, shaped like learning curves, and every run's class counts per client at its end.
+
+    The columns `local` and `global` are of the labelled sets, those with `query` before them of query sets.
+    """
+    tables, final = [], {}
     who = runs.configuration.set_index("run")[["setting", "label", "seed", "dataset"]].to_dict("index")
     columns = [runs.selections[name].to_numpy() for name in ("al_round", "client", "label")]
-    for run, rows_of_run in rows_by_run(runs.selections).items():
-        r, k, y = (column[rows_of_run].astype(np.int64) for column in columns)
+    for run, rows in rows_by_run(runs.selections).items():
+        r, k, y = (column[rows].astype(np.int64) for column in columns)
         if len(y) == 0 or y.min() < 0:  # sites may keep labels to themselves
             continue
-        known = DATASETS.get(who[run]["dataset"])
-        shape = (r.max() + 1, k.max() + 1, max(y.max() + 1, len(known.classes) if known else 0))
-        counts = np.bincount(np.ravel_multi_index((r, k, y), shape), minlength=int(np.prod(shape))).reshape(
-            shape
+        w = who[run]
+        known = DATASETS.get(w["dataset"])
+        queried = query_counts(r, k, y, len(known.classes) if known else 0)
+        final[run] = queried.sum(axis=0)
+        emd = emd_by_round(queried).pivot_table(index="al_round", columns="what", values=["local", "global"])
+        table = pd.DataFrame({name: emd[which, what] for name, (which, what) in EMD_CHARTS.items()})
+        tables.append(
+            table.reset_index().assign(run=run, setting=w["setting"], strategy=w["label"], seed=w["seed"])
         )
-        counts = counts.cumsum(axis=0)
-        final[run] = counts[-1]
-        with np.errstate(invalid="ignore"):  # 0/0 is NaN: a client without labels has no distribution
-            local, whole = emd_of_counts(counts), emd_of_counts(counts.sum(axis=1))
-        for al_round in [a for a in np.unique(r).tolist() if (run, a) in labelled]:
-            w = who[run]
-            value = (np.nanmean(local[al_round]), whole[al_round])
-            rows.append((w["setting"], w["label"], w["seed"], al_round, labelled[run, al_round], *value))
-    names = ["setting", "strategy", "seed", "al_round", "labelled", "local", "global"]
-    return pd.DataFrame(rows, columns=names), final
+    if not tables:
+        return pd.DataFrame(), final
+    labelled = runs.curves[["run", "al_round", "labelled"]]
+    return pd.concat(tables, ignore_index=True).merge(labelled, on=["run", "al_round"]), final
 
 
 def rows_by_run(table: pd.DataFrame) -> dict[str, slice]:
@@ -156,22 +163,15 @@ def rows_by_run(table: pd.DataFrame) -> dict[str, slice]:
     return dict(zip(names, map(slice, bounds, bounds[1:]), strict=True))
 
 
-def emd_of_counts(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """diversity.class_emd along the last axis, of counts instead of labels."""
-    p = counts / counts.sum(axis=-1, keepdims=True)
-    emd: NDArray[np.float64] = np.abs(p - 1 / counts.shape[-1]).sum(axis=-1) / 2
-    return emd
-
-
 def emd_charts(bands: dict[str, pd.DataFrame], styles: dict[str, int]) -> list[Markup]:
     return [
-        lines_chart(bands[what], styles, f"{what} EMD".capitalize(), f"{what} EMD", digits=2, size=(480, 330))
-        for what in ("local", "global")
-        if what in bands and len(bands[what])
+        lines_chart(bands[name], styles, f"{name} EMD".capitalize(), f"{name} EMD", digits=2, size=(480, 330))
+        for name in EMD_CHARTS
+        if name in bands and len(bands[name])
     ]
 
 
-def class_heat_maps(first: pd.DataFrame, counts: dict[str, NDArray[np.int64]]) -> list[tuple[str, Markup]]:
+def class_heat_maps(first: pd.DataFrame, counts: dict[str, Counts]) -> list[tuple[str, Markup]]:
     here = [row for row in first.to_dict("records") if row["run"] in counts]
     most = max((int(counts[row["run"]].max()) for row in here), default=1)
     return [
@@ -190,7 +190,7 @@ def class_heat_maps(first: pd.DataFrame, counts: dict[str, NDArray[np.int64]]) -
     ]
 
 
-def class_names(dataset: str, counts: NDArray[np.int64]) -> list[str]:
+def class_names(dataset: str, counts: Counts) -> list[str]:
     names = list(DATASETS[dataset].classes) if dataset in DATASETS else []
     return names + [str(c) for c in range(len(names), counts.shape[1])]
 

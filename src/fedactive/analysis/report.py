@@ -17,6 +17,7 @@ from jinja2 import Environment
 
 from fedactive import __version__
 from fedactive.analysis.panels import (
+    EMD_CHARTS,
     Values,
     accuracy_table,
     band_note,
@@ -31,12 +32,13 @@ from fedactive.analysis.panels import (
     time_panel,
     time_unit,
 )
-from fedactive.analysis.results import DEFAULTS, Runs, read_runs
+from fedactive.analysis.results import Runs, read_runs
 from fedactive.analysis.significance import (
     PAPER_THRESHOLD,
     paired_tests,
     penalty_matrix,
 )
+from fedactive.analysis.stored import DEFAULTS
 from fedactive.runs import write_atomically
 
 TITLE = "Federated active learning report"
@@ -61,8 +63,8 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
     emd, counts = class_balance(runs)
     rng = np.random.default_rng(0)
     bands = {
-        what: band_of(table.rename(columns={what: "accuracy"}), rng)
-        for what, table in (("accuracy", runs.curves), ("local", emd), ("global", emd))
+        what: band_of(table.dropna(subset=what).rename(columns={what: "accuracy"}), rng)
+        for what, table in {"accuracy": runs.curves, **dict.fromkeys(EMD_CHARTS, emd)}.items()
         if len(table)
     }
     seconds = runs.timings.pivot_table(
@@ -152,6 +154,3 @@ def _configurations(configuration: pd.DataFrame) -> list[Values]:
         {"name": row["run"], "text": "\n".join(f"{name} = {_plain(row[name])}" for name in columns)}
         for row in configuration.to_dict("records")
     ]
-
-
-# ---------------------------------------------------------------------------------------- curves and tests

@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedactive.analysis.curves import setting_labels
+from fedactive.analysis.stored import DEFAULTS, describe_starts, reason
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment, strategy_label
 from fedactive.runs import FORMAT
 from fedactive.settings import settings_of
 from fedactive.state import LAST_FL_ROUNDS
 
-DEFAULTS = {item.name: item.default for item in settings_of(Experiment) if item.identity}
 MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}
 THREADS = 2  # more are no faster, as half of the work is Python's, and take more memory
 COLUMNS = {
@@ -139,8 +139,8 @@ def _find(paths: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterator[Pa
 def _read_or_reason(path: Path) -> Folder | str:
     try:
         return _read(path)
-    except UnusableError as reason:
-        return str(reason)
+    except UnusableError as why:
+        return str(why)
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
 
@@ -158,7 +158,8 @@ def _read(path: Path) -> Folder:
                 f"has format {done['format']}; this version of fedactive reads format {FORMAT}"
             )
         name = "environment.json"
-        facts = _facts(json.loads((path / name).read_text())["starts"], done)
+        facts = describe_starts(json.loads((path / name).read_text())["starts"])
+        facts |= {"finished": done["finished"], "seconds": float(done["seconds"])}
         name = "experiment.toml"
         text = (path / name).read_text()
         if not text.endswith("\n"):
@@ -184,11 +185,7 @@ def _read(path: Path) -> Folder:
             raise ValueError("it has no accuracy, or one that is not a number")
         digest = _digest(tables)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        if isinstance(error, KeyError):
-            reason = f"it has no {error}"
-        reason = " ".join((reason or str(error) or type(error).__name__).split())
-        raise UnusableError(f"has an unreadable {name}: {reason[:160]}") from None
+        raise UnusableError(f"has an unreadable {name}: {reason(error)}") from None
     return Folder(path, experiment, facts, samples, len(tables["selections"]), tables, digest)
 
 
@@ -201,29 +198,6 @@ def _digest(tables: dict[str, pa.Table]) -> bytes:
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
     return hashlib.sha256(sink.getvalue()).digest()
-
-
-def _facts(starts: list[dict[str, Any]], done: dict[str, Any]) -> dict[str, Any]:
-    """Hardware, software and dates; a run may have gone on elsewhere after it was stopped."""
-    hardware = [
-        f"{s['gpu']} ({s['cpu']}, {s['cores']} cores)"
-        if str(s["device"]).startswith("cuda")
-        else f"{s['cpu']}, {s['cores']} cores, {s['engine']} engine"
-        for s in starts
-    ]
-    software = [
-        f"fedactive {s['fedactive']}"
-        + (f" ({s['revision'][:10]}{'+' * s['revision'].endswith('+')})" if s["revision"] else "")
-        + f", Python {s['python']}, torch {s['packages']['torch']}"
-        for s in starts
-    ]
-    return {
-        "hardware": ", then ".join(dict.fromkeys(hardware)),
-        "software": ", then ".join(dict.fromkeys(software)),
-        "started": starts[0]["started"],
-        "finished": done["finished"],
-        "seconds": float(done["seconds"]),
-    }
 
 
 # ------------------------------------------------------------------------------------------ all together

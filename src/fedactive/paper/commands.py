@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import typer
@@ -12,12 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from fedactive.analysis.results_file import export as export_runs
+from fedactive.analysis.results_file import stored_runs
 from fedactive.compare import Comparison, report_failures, require_data, shared_among
-from fedactive.errors import ConfigurationError
-from fedactive.paper.comparison import observation, penalty, setting_curves, win_shares
+from fedactive.paper.archive import Archive
+from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.estimate import estimate
-from fedactive.paper.figures import bars_figure, curves_figure, observation_figure, penalty_figure
-from fedactive.paper.folders import run_folders
+from fedactive.paper.figures import FIGURES, Request
+from fedactive.paper.figures import figure as draw_figure
 from fedactive.paper.reproduce import NAMES, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import all_settings
@@ -29,6 +32,7 @@ Until = Annotated[float | None, typer.Option(help="stop at this percent labelled
 FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
 Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
 RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
+Source = Annotated[Path, typer.Option("--from", help="folder of run folders, or of exported results")]
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 
 
@@ -71,7 +75,7 @@ def run(
     print(estimate(wanted), flush=True)
     if missing:
         report_failures(Comparison(*shared_among(missing, jobs)).run())
-    print(f"now: fedactive paper show {name} --runs-dir {runs_dir}")
+    print(f"now: fedactive paper show {name} --from {runs_dir}")
 
 
 @app.command()
@@ -80,42 +84,50 @@ def show(
     until: Until = None,
     fl_rounds: FlRounds = None,
     datasets: Datasets = None,
-    runs_dir: RunsDir = Path("runs"),
+    source: Source = Path("runs"),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     chosen = datasets.split(",") if datasets else None
-    table = show_table(name, run_folders(runs_dir), until=until, datasets=chosen, fl_rounds=fl_rounds)
+    table = show_table(name, stored_runs(source), until=until, datasets=chosen, fl_rounds=fl_rounds)
     print_table(table, NAMES[name])
+    if "seeds" in table and table["seeds"].sum() == 0:
+        print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
     if output is not None:
         table.to_csv(output, index=False)
-
-
-FIGURES = ("observation", "bars", "penalty", "curves")
 
 
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help="one of " + ", ".join(FIGURES), metavar="NAME")],
     output: Annotated[Path, typer.Option("--output", "-o", help="picture, .svg, .png or .pdf")],
-    setting: Annotated[int, typer.Option(help="number of the setting, for `curves`", min=1, max=38)] = 1,
+    setting: Annotated[
+        int | None, typer.Option(help="number of one setting, for `curves`", min=1, max=38)
+    ] = None,
+    category: Annotated[str, typer.Option(help="for `penalty`, one of " + ", ".join(CATEGORIES))] = OVERALL,
     fl_rounds: FlRounds = None,
-    runs_dir: RunsDir = Path("runs"),
+    source: Source = Path("runs"),
+    data_dir: DataDir = Path("data"),
 ) -> None:
-    """Draw a figure of the paper from our runs."""
-    folders = run_folders(runs_dir)
-    given: dict[str, Any] = {"fl_rounds": fl_rounds} if fl_rounds else {}
-    if name == "observation":
-        observation_figure(observation(folders, **given), output)
-    elif name == "bars":
-        bars_figure(win_shares(folders, **given), output)
-    elif name == "penalty":
-        penalty_figure(penalty(folders, **given), output)
-    elif name == "curves":
-        curves_figure(setting_curves(folders, **given), all_settings()[setting - 1], output)
-    else:
-        raise ConfigurationError("figure", name, "one of " + ", ".join(FIGURES))
+    """Draw a figure of the paper from our runs; `clients` needs only the data."""
+    given = {"fl_rounds": fl_rounds} if fl_rounds else {}
+    draw_figure(name, Request(Archive(stored_runs(source)), output, data_dir, setting, category, given))
     print(output)
+
+
+@app.command()
+def export(
+    runs: Annotated[list[Path], typer.Argument(help="run folders, folders of them, or of exported results")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="folder of the results")] = Path("results"),
+) -> None:
+    """Gather runs in one Parquet file that is small enough to commit; `show` and `figure` read it.
+
+    Runs that are in it already are replaced, unless those in the file got further.
+    """
+    done = export_runs(runs, output)
+    for path, why in done.skipped:
+        print(f"skipped: {path}: {why}", file=sys.stderr)
+    print(f"{done.runs} runs in {output} ({done.added} added, {done.replaced} replaced)")
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:

@@ -6,9 +6,8 @@ These figures are published without numbers, so ours stand alone here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,12 +19,14 @@ from fedactive.analysis.significance import (
     winning_rate,
     winning_rates,
 )
+from fedactive.errors import unknown_name
 from fedactive.experiment import Experiment
-from fedactive.paper.folders import Archive
-from fedactive.paper.settings import COMPARED, SEEDS, all_settings, experiments_of
+from fedactive.paper.archive import Archive
+from fedactive.paper.settings import COMPARED, SEEDS, PaperSetting, all_settings, experiments_of
 from fedactive.paper.tables import among, cells, stop_at
 
 OVERALL = "overall"
+CATEGORIES = (OVERALL, *all_settings()[0].categories)
 
 
 def penalty_experiments(
@@ -46,9 +47,8 @@ def penalty_experiments(
     return list(found.values())
 
 
-def setting_curves(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+def setting_curves(archive: Archive, **overrides: Any) -> pd.DataFrame:
     """Learning curves by the numbers of the 38 settings, with the paper's names of strategies."""
-    archive = Archive(folders)
     parts = [
         archive.curves(setting.experiment(name, **overrides), setting=setting.number, strategy=name)
         for setting in all_settings()
@@ -57,48 +57,62 @@ def setting_curves(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def penalty(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+def penalty(archive: Archive, **overrides: Any) -> pd.DataFrame:
     """The 7 × 7 penalty matrix (Figure 6) of the settings that have runs, in the paper's order."""
-    matrix = penalty_matrix(setting_curves(folders, **overrides))
+    return in_order(penalty_matrix(setting_curves(archive, **overrides)))
+
+
+def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, pd.DataFrame]:
+    """The penalty matrix over the settings of each value of a category, of those that have runs."""
+    if category not in CATEGORIES:
+        raise unknown_name("category", category, CATEGORIES)
+    curves = setting_curves(archive, **overrides)
+    values = curves["setting"].map({setting.number: places(setting)[category] for setting in all_settings()})
+    return {str(value): in_order(penalty_matrix(part)) for value, part in curves.groupby(values, sort=False)}
+
+
+def in_order(matrix: pd.DataFrame) -> pd.DataFrame:
     order = [name for name in COMPARED if name in matrix.columns]
     return matrix.loc[[*order, AVERAGE], order]
 
 
-def win_shares(folders: Iterable[Path], **overrides: Any) -> pd.DataFrame:
+def places(setting: PaperSetting) -> dict[str, str]:
+    """Where a setting stands in each category; all stand in the first one."""
+    return {OVERALL: ""} | setting.categories
+
+
+def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
     """LoGo against each baseline, by category (Figure 5): `category, value, baseline, win, defeat, settings`.
 
     Win and defeat are percent: the mean winning rate over those of the category's settings that could be
     tested for this pair, `settings` of them.
     """
-    rates = winning_rates(setting_curves(folders, **overrides))
+    rates = winning_rates(setting_curves(archive, **overrides))
     rates = rates[rates["rounds"] > 0].assign(rate=100 * rates["rate"])
     win = rates[rates["i"] == "logo"].rename(columns={"j": "baseline", "rate": "win"})
     defeat = rates[rates["j"] == "logo"].rename(columns={"i": "baseline", "rate": "defeat"})
     pairs = win[["setting", "baseline", "win"]].merge(
         defeat[["setting", "baseline", "defeat"]], on=["setting", "baseline"]
     )
-    places = pd.DataFrame(
+    members = pd.DataFrame(
         [
             (setting.number, category, value)
             for setting in all_settings()
-            for category, value in ({OVERALL: ""} | setting.categories).items()
+            for category, value in places(setting).items()
         ],
         columns=["setting", "category", "value"],
     )
-    grouped = places.merge(pairs, on="setting").groupby(["category", "value", "baseline"], sort=False)
+    grouped = members.merge(pairs, on="setting").groupby(["category", "value", "baseline"], sort=False)
     shares = grouped.agg(win=("win", "mean"), defeat=("defeat", "mean"), settings=("win", "size"))
     return shares.reset_index()
 
 
-def observation(
-    folders: Iterable[Path], *, threshold: float = PAPER_THRESHOLD, **overrides: Any
-) -> pd.DataFrame:
+def observation(archive: Archive, *, threshold: float = PAPER_THRESHOLD, **overrides: Any) -> pd.DataFrame:
     """Entropy by the global against the local-only model (Figure 3), on the runs of the EMD table.
 
     One row per rho and alpha: the winning rates `global_wins` and `local_wins`, their `gap` (positive where
     the global model is the better selector), the AL `rounds` tested, the `seeds` in common, and a `note`.
     """
-    archive = Archive(folders)
     rows = []
     pairs = {(c.experiment.rho, c.experiment.alpha): c.experiment for c in cells("emd", **overrides)}
     for (rho, alpha), experiment in pairs.items():

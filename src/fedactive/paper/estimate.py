@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from fedactive.analysis.stored import run_folder
 from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.engines import choose_device, usable_cores
 from fedactive.experiment import Experiment
 from fedactive.laboratory import EngineShelf
-from fedactive.paper.folders import StoredRun
 from fedactive.paper.reproduce import remaining
 from fedactive.query import make_strategy
 from fedactive.runs import first_round_file
@@ -75,7 +75,8 @@ def run_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work
     shared = set()
     total: dict[tuple[object, ...], Work] = {}
     for e in experiments:
-        done = StoredRun(e.runs_dir / e.name, {}).rounds
+        folder = e.runs_dir / e.name
+        done = run_folder(folder).rounds if (folder / "experiment.toml").exists() else 0
         first = first_round_file(e)
         if done == 0 and (first in shared or first.exists()):
             done = 1

@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.stored import StoredRun
 from fedactive.errors import unknown_name
 from fedactive.experiment import Experiment
+from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
-from fedactive.paper.folders import Archive, run_folders
 from fedactive.paper.tables import table, table_experiments
 
 NAMES = {
@@ -21,7 +23,7 @@ NAMES = {
     "emd": "class balance of what entropy labels, by imbalance and heterogeneity",
     "observation": "Figure 3: whose model is the better selector; the runs of emd",
     "penalty": "Figures 5 and 6: who beats whom over all 38 settings",
-    "cost": "seconds per query and client; no runs of its own, it reads those of accuracy",
+    "cost": "seconds per query and client, measured in runs of accuracy",
 }
 
 
@@ -52,7 +54,7 @@ def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
     for experiment in wanted:
         where = experiment.runs_dir
         if where not in archives:
-            archives[where] = Archive(run_folders(where))
+            archives[where] = Archive(stored_runs(where))
         if not archives[where].reaches(experiment):
             missing.append(experiment)
     return missing
@@ -60,13 +62,13 @@ def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
 
 def show(
     name: str,
-    folders: Iterable[Path],
+    runs: Iterable[StoredRun],
     *,
     until: float | None = None,
     datasets: Sequence[str] | None = None,
     **overrides: Any,
 ) -> pd.DataFrame:
-    """What these run folders say, beside the paper's numbers where it printed any.
+    """What these runs say, beside the paper's numbers where it printed any.
 
     Runs are found by their settings, so runs made with other settings than the paper's (fl_rounds=20) are
     shown by giving the same overrides. `until` and `datasets` leave rows of tables out. See `tables.table`,
@@ -74,10 +76,10 @@ def show(
     """
     given = {field: value for field, value in overrides.items() if value is not None}
     if check(name) == "observation":
-        return observation(folders, **given)
+        return observation(Archive(runs), **given)
     if name == "penalty":
-        return penalty(folders, **given).rename_axis("strategy").reset_index()
-    return table(name, folders, until=until, datasets=datasets, **given)
+        return penalty(Archive(runs), **given).rename_axis("strategy").reset_index()
+    return table(name, Archive(runs), until=until, datasets=datasets, **given)
 
 
 def check(name: str) -> str:

@@ -1,24 +1,24 @@
 """The paper's tables: the runs that each one needs, and its numbers beside ours.
 
 A table is a list of cells. A cell is one published number, the experiment it comes from (of any seed), the
-percent labelled at which it was read, and how it is read from a run folder.
+percent labelled at which it was read, and how it is read from a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
-from fedactive.paper.folders import Archive, StoredRun
+from fedactive.paper.archive import Archive
 from fedactive.paper.settings import PAPER, SEEDS, SEEDS_OF_ALGORITHMS, query
 
 TABLES = ("accuracy", "ensembles", "algorithms", "emd", "cost")
@@ -88,11 +88,8 @@ def table_experiments(
     datasets: Sequence[str] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
-    """The runs of a table, each as far as its last number, or `until` percent labelled if that is less.
-
-    The cost table has none of its own: it reads those of the accuracy table.
-    """
-    chosen = [] if name == "cost" else only(cells(name, **overrides), datasets)
+    """The runs of a table, each as far as its last number, or `until` percent labelled if that is less."""
+    chosen = only(cells(name, **overrides), datasets)
     if seeds is None:
         seeds = SEEDS_OF_ALGORITHMS if name == "algorithms" else SEEDS
     furthest: dict[str, Cell] = {}  # by an experiment's name, without seeds
@@ -131,7 +128,7 @@ def among(datasets: Sequence[str] | None, known: set[str]) -> set[str]:
 
 def table(
     name: str,
-    folders: Iterable[Path],
+    archive: Archive,
     *,
     until: float | None = None,
     datasets: Sequence[str] | None = None,
@@ -143,7 +140,6 @@ def table(
     `low, high` (95% t-interval of our mean), `inside` (the paper's number lies in it; missing where there is
     no interval) and a `note` why there is none. A run counts as far as it has got.
     """
-    archive = Archive(folders)
     rows = []
     for cell in only(cells(name, **overrides), datasets):
         if until is None or cell.labelled <= until:

@@ -1,0 +1,50 @@
+"""Runs by what was run in them, to find those behind each of the paper's numbers.
+
+Runs are matched on all settings but the seed. How far one was to go does not matter either: it counts as far
+as it has got, and for everything it passes on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun, longest
+from fedactive.experiment import Experiment
+
+
+def key(settings: Mapping[str, Any]) -> Identity:
+    """What the runs of one experiment share: everything but the seed."""
+    return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
+
+
+class Archive:
+    def __init__(self, runs: Iterable[StoredRun]) -> None:
+        self.runs: dict[Identity, dict[int, StoredRun]] = {}
+        for run in longest(runs).values():
+            self.runs.setdefault(key(dict(run.identity)), {})[run.seed] = run
+
+    def of(self, experiment: Experiment) -> list[StoredRun]:
+        """All runs of the experiment, one per seed, whatever seed and rounds it has itself."""
+        found = self.runs.get(key(vars(experiment)), {})
+        return [found[seed] for seed in sorted(found)]
+
+    def reaches(self, experiment: Experiment) -> bool:
+        """Has a run of this experiment and seed already got as far as it is to go?"""
+        return any(r.seed == experiment.seed and r.rounds >= experiment.rounds for r in self.of(experiment))
+
+    def curves(self, experiment: Experiment, **columns: str | int) -> pd.DataFrame:
+        """The learning curves of all its seeds, as `fedactive.analysis.significance` takes them."""
+        parts = [
+            pd.DataFrame(
+                {"seed": run.seed, "al_round": run.accuracy.index, "accuracy": run.accuracy.to_numpy()}
+            )
+            for run in self.of(experiment)
+            if run.rounds
+        ]
+        table = pd.concat(
+            parts or [pd.DataFrame(columns=["seed", "al_round", "accuracy"])], ignore_index=True
+        )
+        return table.assign(labelled=table["al_round"] * experiment.budget, **columns)

@@ -1,0 +1,190 @@
+"""The paper's figures as pictures: from tables to a file (svg, pdf, png). figures.py decides what they show.
+
+Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023: Figure 3
+(observation), 4 (matrices), 5 (bars), 6 (penalty), and of its appendix the clients' data, the learning curves
+and the cost of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from fedactive.analysis.curves import MARKERS, PALETTE, draw_learning_curves, saved
+from fedactive.analysis.diversity import Counts
+from fedactive.analysis.significance import AVERAGE
+from fedactive.paper.settings import COMPARED
+
+COLOURS = "cividis"  # reads the same with any colour vision, and in grey
+
+Imbalance = tuple[float, float]  # rho and alpha
+Matrices = tuple[pd.DataFrame, pd.DataFrame]  # labels, and class-wise accuracy
+
+
+def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
+    """Figure 3, from `comparison.observation`: above zero the global model is the better selector."""
+    with saved(path, (6, 4)) as figure:
+        axes = figure.subplots()
+        place = {rho: i for i, rho in enumerate(sorted(gaps["rho"].unique()))}
+        for i, (alpha, part) in enumerate(gaps.groupby("alpha")):
+            axes.plot(
+                part["rho"].map(place),
+                part["gap"],
+                color=PALETTE[i],
+                marker=MARKERS[i],
+                linewidth=2,
+                label=f"α = {number(float(str(alpha)))}",
+            )
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(ylim=(-1.05, 1.05), xlabel="global imbalance ρ", ylabel="winning rate, global less local")
+        axes.set_xticks(list(place.values()), [number(rho) for rho in place])
+        axes.legend(frameon=False)
+        tidy(axes)
+
+
+def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
+    """Figure 4: how many labels of each class every client has, and how well its model knows the class."""
+    with saved(path, (11, 4.6 * len(matrices))) as figure:
+        grid = figure.subplots(len(matrices), 2, squeeze=False)
+        for (left, right), (where, (counts, accuracy)) in zip(grid, matrices.items(), strict=True):
+            # The last row holds all clients' labels: its colours would drown theirs.
+            heat(left, counts, "{:.0f}", high=counts.iloc[:-1].to_numpy().max())
+            heat(right, accuracy, "{:.0f}", high=100)
+            left.set_title(f"{imbalance(where)}: labels")
+            right.set_title("test accuracy (%), local-only models and global model")
+
+
+def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
+    """What each client holds of each class: the larger the disc, the more samples."""
+    rows = sorted({rho for rho, _ in counts})
+    columns = sorted({alpha for _, alpha in counts})
+    most = max(int(n.max()) for n in counts.values())
+    with saved(path, (3.4 * len(columns), 3.2 * len(rows))) as figure:
+        grid = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+        for (rho, alpha), n in counts.items():
+            axes = grid[rows.index(rho), columns.index(alpha)]
+            client, label = np.indices(n.shape)
+            axes.scatter(label + 1, client + 1, s=130 * n / most, color=PALETTE[0], linewidths=0)
+            axes.set_title(imbalance((rho, alpha)))
+            axes.set_xticks(range(1, n.shape[1] + 1))
+            axes.set_yticks(range(1, n.shape[0] + 1))
+            axes.grid(alpha=0.15)
+            axes.set_axisbelow(True)
+        grid[0, 0].invert_yaxis()  # the axis is shared by all
+        for axes in grid[-1]:
+            axes.set_xlabel("class")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("client")
+        figure.suptitle(f"samples by client and class; the largest disc is {most:,}", fontsize=11)
+
+
+def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """Figure 6, from `comparison.penalty_by`: how often the row beats the column; low columns are good."""
+    with saved(path, (7 * len(matrices), 6)) as figure:
+        for axes, (name, matrix) in zip(
+            figure.subplots(1, len(matrices), squeeze=False)[0], matrices.items(), strict=True
+        ):
+            heat(axes, matrix, "{:.1f}", high=max(matrix.to_numpy().max(), 1e-9))
+            axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
+            axes.set_title(f"{name}: settings".removeprefix(": ") + " in which the row beats the column")
+
+
+def draw_bars(shares: pd.DataFrame, path: Path) -> None:
+    """Figure 5, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
+
+    n is the number of settings.
+    """
+    groups = list(shares.groupby(["category", "value"], sort=False))
+    columns = 4
+    with saved(path, (14, 2.6 * -(-len(groups) // columns))) as figure:
+        grid = figure.subplots(-(-len(groups) // columns), columns, sharey=True, squeeze=False).ravel()
+        baselines = [name for name in COMPARED if name in set(shares["baseline"])]
+        for axes, ((category, value), part) in zip(grid, groups, strict=False):
+            part = part.set_index("baseline").reindex(baselines)
+            places = np.arange(len(part))
+            axes.bar(places - 0.2, part["win"], 0.4, color=PALETTE[: len(part)])
+            axes.bar(places + 0.2, part["defeat"], 0.4, color="black", hatch="//", edgecolor="white")
+            title = f"{category} {value}".strip()
+            axes.set_title(f"{title} (n = {part['settings'].max():.0f})", fontsize=9)
+            axes.set_xticks(places, baselines, rotation=35, ha="right", fontsize=8)
+            tidy(axes)
+        for axes in grid[::columns]:
+            axes.set_ylabel("LoGo wins / loses (%)")
+        for axes in grid[len(groups) :]:
+            axes.set_visible(False)
+
+
+def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """Learning curves of one setting or many, each as far as all its strategies have got."""
+    columns = min(len(curves), 2)
+    rows = -(-len(curves) // columns)
+    with saved(path, (8 * columns, 5 * rows)) as figure:
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (title, own) in zip(grid, curves.items(), strict=False):
+            common = own.groupby(["strategy", "seed"])["al_round"].max().min()
+            draw_learning_curves(axes, own[own["al_round"] <= common], title)
+        for axes in grid[len(curves) :]:
+            axes.set_visible(False)
+
+
+def draw_cost(table: pd.DataFrame, path: Path) -> None:
+    """Seconds per query and client, from the cost table: ours filled, the paper's RTX 3090 hollow.
+
+    The scale is logarithmic, as machines are years apart; a strategy without runs has the paper's only.
+    """
+    groups = list(table.groupby("labelled_percent", sort=False))
+    kinds = {"ours": ("here", "o", PALETTE[0], PALETTE[0]), "paper": ("paper", "D", "none", "black")}
+    with saved(path, (5 * len(groups), 5)) as figure:
+        grid = figure.subplots(1, len(groups), sharey=True, sharex=True, squeeze=False)[0]
+        for axes, (percent, part) in zip(grid, groups, strict=True):
+            places = np.arange(len(part))
+            axes.hlines(places, part["ours"], part["paper"], color="0.8", zorder=0)
+            for column, (label, marker, face, edge) in kinds.items():
+                seconds = part[column]
+                axes.scatter(seconds, places, marker=marker, facecolors=face, edgecolors=edge, label=label)
+                for x, y in zip(seconds, places, strict=True):
+                    if np.isfinite(x):
+                        above = {"textcoords": "offset points", "xytext": (0, 6), "ha": "center"}
+                        axes.annotate(f"{x:.3g}", (x, y), fontsize=8, **above)
+            names = part["strategy"] + [f" ({s})" if s != "both" else "" for s in part["selector"]]
+            axes.set_yticks(places, names)
+            title = f"{percent}% labelled".replace("->", " → ")
+            axes.set(xscale="log", xlabel="seconds per query and client", title=title)
+            axes.margins(x=0.1)
+            axes.spines[["top", "right"]].set_visible(False)
+        grid[0].invert_yaxis()
+        grid[0].legend(frameon=False, loc="lower left")
+
+
+# ------------------------------------------------------------------------------------------------- parts
+
+
+def number(value: float) -> str:
+    return f"{value:g}".replace("inf", "∞")
+
+
+def imbalance(where: Imbalance) -> str:
+    rho, alpha = where
+    return f"ρ = {number(rho)}, α = {number(alpha)}"
+
+
+def heat(axes: Axes, table: pd.DataFrame, form: str, high: float) -> None:
+    """A table as coloured cells with its numbers in them."""
+    values = table.to_numpy(float)
+    axes.imshow(values, cmap=COLOURS, vmin=0, vmax=high, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        dark = value < 0.6 * high
+        axes.text(
+            j, i, form.format(value), ha="center", va="center", fontsize=8, color="white" if dark else "black"
+        )
+    axes.set_xticks(range(len(table.columns)), table.columns, rotation=35)
+    axes.set_yticks(range(len(table.index)), table.index)
+
+
+def tidy(axes: Axes) -> None:
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,162 @@
+"""Runs exported to one file say exactly what their folders say."""
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from fedactive.analysis.results_file import FILE, export, read_results, stored_runs
+from fedactive.analysis.stored import run_folder
+from fedactive.errors import RunError
+from fedactive.laboratory import run_all
+from fedactive.paper.commands import app
+from fedactive.paper.reproduce import NAMES, experiments, show
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture(scope="module")
+def stored(store, tmp_path_factory):
+    """Runs of all tables, four AL rounds each; those of seed 2 were stopped there."""
+    runs = tmp_path_factory.mktemp("stored") / "runs"
+    own = [[0.1 * c for c in range(10)], [0.5] * 10]
+    wanted = [
+        e
+        for name in ("accuracy", "algorithms", "emd")
+        for e in experiments(name, seeds=[1, 2], datasets=["cifar10"], runs_dir=runs)
+        if e.strategy == "logo" or (e.strategy == "entropy" and e.rho == 5)
+    ]
+    for e in wanted:
+        labels = [[[0, 0, 3], [1]], [[1], [e.seed, 9]], [[], [2]], [[4], [4]]]
+        store(e, [0.5, 0.6 + e.seed / 70, 0.6, 0.7], labels, own, finish=e.seed == 1)
+    return runs
+
+
+def logo(runs, seed=1, rounds=16, **changes):
+    made = experiments("accuracy", seeds=[seed], datasets=["cifar10"], runs_dir=runs, **changes)
+    return replace(next(e for e in made if e.strategy == "logo"), rounds=rounds)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_is_the_same_from_either(stored, results, name):
+    export([stored], results)
+    assert [path.name for path in results.iterdir()] == [FILE]
+    ours = show(name, stored_runs(results))
+    pd.testing.assert_frame_equal(ours, show(name, stored_runs(stored)), check_exact=True)
+    if "seeds" in ours:
+        assert ours["seeds"].max() == 2
+
+
+def test_a_real_run_comes_back_whole(small, tmp_path, results):
+    experiments = [small(strategy="logo"), small(strategy="random", alpha=float("inf"))]
+    folders = [result.folder for result in run_all(experiments)]
+    export(folders, results)
+    for folder, back in zip(folders, stored_runs(results), strict=True):
+        run = run_folder(folder)
+        assert (back.name, back.identity, back.content) == (run.name, run.identity, run.content)
+        pd.testing.assert_frame_equal(back.emd, run.emd)
+        assert back.content.facts["hardware"]
+        assert back.content.facts["finished"] >= back.content.facts["started"]
+        metrics = pd.read_parquet(folder / "metrics.parquet")
+        last = metrics[(metrics["model"] == "global") & (metrics["al_round"] == 3)]
+        assert back.accuracy[3] == pytest.approx(100 * last["accuracy"].mean())
+        chosen = pd.read_parquet(folder / "selections.parquet")
+        counts = chosen[chosen["al_round"] <= 2].value_counts(["client", "label"])
+        assert {key: back.labelled(2)[key] for key in counts.index} == counts.to_dict()
+        assert back.labelled(2).sum() == counts.sum()
+    assert str(tmp_path) not in (results / FILE).read_bytes().decode("latin-1")  # nobody's paths
+
+
+def test_more_runs_are_added_and_longer_ones_replace(store, runs, results, tmp_path):
+    store(logo(runs), [0.5, 0.6])
+    store(logo(runs, seed=2), [0.5])
+    assert export([runs], results)[:3] == (2, 2, 0)
+    other = tmp_path / "other"
+    store(logo(other), [0.5, 0.6, 0.7])  # the same run, resumed elsewhere
+    store(logo(other, seed=3), [0.5])
+    assert export([other], results)[:3] == (3, 1, 1)
+    assert [run.rounds for run in read_results(results)] == [3, 1, 1]
+    shorter = export([runs / logo(runs).name], results)
+    assert shorter[:3] == (3, 0, 0)
+    assert "got less far" in shorter.skipped[0][1]
+    assert [run.rounds for run in read_results(results)] == [3, 1, 1]
+
+
+def test_results_can_be_joined_and_writing_twice_changes_nothing(store, runs, results, tmp_path):
+    for seed in (1, 2):
+        store(logo(runs, seed=seed), [0.5])
+        export([runs / logo(runs, seed=seed).name], tmp_path / f"piece{seed}")
+    export([tmp_path / "piece2", tmp_path / "piece1"], results)
+    before = (results / FILE).read_bytes()
+    export([runs], results)
+    assert (results / FILE).read_bytes() == before
+    assert [run.seed for run in read_results(results)] == [1, 2]
+
+
+def test_one_run_with_two_results_is_refused(store, runs, results, tmp_path):
+    store(logo(runs), [0.5])
+    store(logo(tmp_path / "other"), [0.6])
+    with pytest.raises(RunError, match="with different results; leave one of them out"):
+        export([runs, tmp_path / "other"], results)
+    assert not results.exists()
+
+
+def test_what_cannot_be_used_is_named(store, runs, results, tmp_path):
+    store(logo(runs), [0.5])
+    begun = store(logo(runs, seed=2), [])
+    damaged = store(logo(runs, seed=3), [0.5])
+    (damaged / "metrics.parquet").write_bytes(b"PAR1")
+    (tmp_path / "holiday").mkdir()
+    done = export([runs, tmp_path / "holiday"], results)
+    assert done.runs == 1
+    reasons = dict(done.skipped)
+    assert reasons[begun] == "has not completed an AL round yet"
+    assert reasons[damaged].startswith("has an unreadable metrics.parquet: ")
+    assert reasons[tmp_path / "holiday"] == "holds neither run folders nor a results file"
+    with pytest.raises(RunError, match=r"no run to export: .*holiday holds neither"):
+        export([tmp_path / "holiday"], tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"", None])
+def test_a_file_that_is_no_results_file_is_one_sentence(results, content):
+    results.mkdir()
+    if content is None:
+        pq.write_table(pa.table({"run": ["a"]}), results / FILE)
+    else:
+        (results / FILE).write_bytes(content)
+    with pytest.raises(RunError, match=r"has an unreadable runs\.parquet: ") as error:
+        stored_runs(results)
+    assert "\n" not in str(error.value)
+
+
+def test_a_setting_that_an_older_file_does_not_know_is_its_default(store, runs, results):
+    store(logo(runs), [0.5])
+    export([runs], results)
+    table = pq.read_table(results / FILE)
+    pq.write_table(table.drop_columns(["mu"]), results / FILE)
+    assert [run.identity for run in stored_runs(results)] == [run.identity for run in stored_runs(runs)]
+    assert export([runs], results)[:3] == (1, 0, 1)
+    assert "mu" in pq.read_schema(results / FILE).names
+
+
+def test_the_commands(stored, results, tmp_path):
+    def paper(*arguments):
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert re.search(
+        r"(\d+) runs in .*results \(\1 added, 0 replaced\)", paper("export", stored, "-o", results)
+    )
+    table = [paper("show", "accuracy", "--from", folder) for folder in (stored, results)]
+    assert table[0] == table[1]
+    paper("figure", "matrices", "--from", results, "-o", tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000

@@ -1,0 +1,136 @@
+"""Every figure by name: drawn from what is there, or one sentence about what is missing."""
+
+import numpy as np
+import pytest
+
+from fedactive.analysis.results_file import stored_runs
+from fedactive.data import Dataset, load
+from fedactive.errors import ConfigurationError, DataError, RunError
+from fedactive.paper import figures
+from fedactive.paper.archive import Archive
+from fedactive.paper.figures import FIGURES, Request, figure
+from fedactive.paper.reproduce import experiments
+from fedactive.paper.settings import all_settings
+from fedactive.split import split
+
+
+@pytest.fixture
+def draw(runs, tmp_path):
+    """The text of a figure drawn from the runs that were stored."""
+
+    def text(name, **options):
+        path = tmp_path / "pictures" / f"{name}.svg"
+        figure(name, Request(Archive(stored_runs(runs)), path, data_dir=tmp_path, **options))
+        return path.read_text()
+
+    return text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_without_runs_or_data_a_figure_says_what_is_missing(draw, tmp_path, name):
+    with pytest.raises((RunError, DataError)) as error:
+        draw(name)
+    assert "\n" not in str(error.value)
+    needed = "fedactive data get cifar10" if name == "clients" else "`fedactive paper run "
+    assert needed in str(error.value)
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_a_name_or_ending_that_is_unknown(draw, runs, tmp_path):
+    with pytest.raises(ConfigurationError, match="did you mean 'matrices'"):
+        draw("matrix")
+    with pytest.raises(ConfigurationError, match=r"output: .*a picture: .*\.png"):
+        figures.draw_observation(None, tmp_path / "figure.doc")
+
+
+def test_observation_has_a_line_for_each_alpha(store, runs, draw):
+    for e in experiments("emd", seeds=[1, 2], runs_dir=runs):
+        if (e.rho, e.alpha) == (5, 1):
+            store(e, [0.5, 0.5 + 0.01 * e.seed * (e.selector == "global")])
+    text = draw("observation")
+    assert "global imbalance" in text
+    assert "α = ∞" in text
+
+
+@pytest.fixture
+def two_settings(store, runs):
+    """LoGo, Random and Entropy (local) on CIFAR-10 and SVHN: settings 1 and 20, and those of SVHN."""
+    for setting in all_settings():
+        if setting.number in (1, 20) or (setting.dataset, setting.alpha, setting.model) == (
+            "svhn",
+            0.1,
+            "cnn4",
+        ):
+            for name in ("logo", "random", "entropy"):
+                for seed in (1, 2):
+                    e = setting.experiment(name, seed=seed, runs_dir=runs)
+                    if e.budget == 5 and e.init == "random" and e.selector != "global":
+                        store(e, [0.5, 0.5 + 0.01 * seed + len(name) / 100, 0.6])
+
+
+def test_comparison_figures(two_settings, draw):
+    assert "average" in draw("penalty")
+    by_selector = draw("penalty", category="query selector")
+    assert "global: settings in which" in by_selector
+    assert "local: settings in which" in by_selector
+    assert "query selector local (n = 2)" in draw("bars")
+
+
+def test_curves_of_all_settings_that_have_runs_or_of_one(two_settings, draw):
+    everything = draw("curves")
+    labels = {s.label for s in all_settings() if s.label in everything}
+    assert len(labels) == 4
+    one = draw("curves", setting=20)
+    assert {s.number for s in all_settings() if s.label in one} == {20}
+    assert "entropy  60.0" in one
+    with pytest.raises(RunError, match="no run of setting 3 "):
+        draw("curves", setting=3)
+
+
+def test_matrices_are_those_of_the_first_round(store, runs, draw, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(figures, "draw_matrices", lambda matrices, path: drawn.update(matrices))
+    own = [[0.1 * c for c in range(10)], [0.5] * 10]
+    made = experiments("emd", seeds=[1, 2], runs_dir=runs)
+    e = next(e for e in made if (e.rho, e.alpha, e.selector, e.seed) == (20, 0.1, "local", 2))
+    store(e, [0.5, 0.6], labels=[[[0, 0, 3], [1]], [[1], [1]]], local=own)
+    figure("matrices", Request(Archive(stored_runs(runs)), runs / "unused.svg"))
+    ((where, (counts, accuracy)),) = drawn.items()
+    assert where == (20, 0.1)
+    assert counts.index.tolist() == ["k1", "k2", "all"]
+    assert counts.loc["all"].tolist() == [2, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert accuracy.loc["k1", "c4"] == pytest.approx(30)
+    assert accuracy.loc["all"].tolist() == pytest.approx([50] * 10)
+    monkeypatch.undo()
+    assert "ρ = 20, α = 0.1: labels" in draw("matrices")
+
+
+def test_matrices_need_local_only_models(store, runs, draw):
+    e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if e.selector == "local")
+    store(e, [0.5])  # they are trained at the second query
+    with pytest.raises(RunError, match="completed two AL rounds"):
+        draw("matrices")
+
+
+def test_clients_come_from_the_partition_alone(digits: Dataset, draw, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(figures, "load", lambda name, folder: load("digits", folder))
+    monkeypatch.setattr(figures, "draw_clients", lambda counts, path: drawn.update(counts))
+    figure("clients", Request(Archive([]), None))
+    assert set(drawn) == {(rho, alpha) for rho in (1, 5, 10, 20) for alpha in (0.1, 1, float("inf"))}
+    e = next(e for e in experiments("emd", seeds=[1]) if (e.rho, e.alpha) == (5, 1))
+    pool = split(e, digits.train_labels, 10).pools[3]
+    assert drawn[5, 1][3].tolist() == np.bincount(digits.train_labels[pool], minlength=10).tolist()
+    monkeypatch.undo()
+    monkeypatch.setattr(figures, "load", lambda name, folder: load("digits", folder))
+    assert "ρ = 20, α = ∞" in draw("clients")
+
+
+def test_cost_stands_beside_the_paper_s(store, runs, draw):
+    made = experiments("cost", seeds=[1], runs_dir=runs)
+    store(next(e for e in made if e.strategy == "logo"), [0.5, 0.6])
+    text = draw("cost")
+    assert "5 → 10% labelled" in text
+    assert "entropy (global)" in text
+    assert ">0.4<" in text  # 2 + 1 + 1 seconds, ten clients
+    assert ">17.1<" in text
