@@ -1,0 +1,96 @@
+"""Is what a site sent fit to be averaged? A bad update is dropped with a reason, whoever sent it and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from operator import gt
+from typing import TypeGuard
+
+import torch
+
+from fedactive.federated.algorithm import Server
+from fedactive.federated.weights import Weights
+from fedactive.sites.messages import Reply, Value
+
+LARGEST = 2**40  # of any count
+
+
+class BadReplyError(Exception):
+    """Why a reply is dropped, in words that follow the site's name."""
+
+
+def check_update(reply: Reply, server: Server, largest_step: float) -> None:
+    """BadReplyError unless the update has the model's form, is finite and no absurd step."""
+    whole_number(reply, "samples", low=1)
+    check_form("weights", reply.weights, server.weights)
+    check_form("control variates", reply.control, server.control)
+    step, scale = distance(reply.weights, server.weights), distance(server.weights, None)
+    if step > largest_step * max(scale, 1.0):
+        raise BadReplyError(f"sent weights {step:.3g} away from the model, whose norm is {scale:.3g}")
+
+
+def check_form(what: str, given: Weights, wanted: Weights) -> None:
+    if given.keys() != wanted.keys():
+        odd = sorted(given.keys() ^ wanted.keys())
+        raise BadReplyError(f"sent {what} that do not fit the model: {', '.join(odd[:3])}")
+    for name, value in given.items():
+        if value.shape != wanted[name].shape or value.dtype != wanted[name].dtype:
+            raise BadReplyError(f"sent {what} that do not fit the model: {name}")
+        if not torch.isfinite(value).all():
+            raise BadReplyError(f"sent {what} that are not finite: {name}")
+        if name.endswith("running_var") and (value < 0).any():
+            raise BadReplyError(f"sent a negative variance: {name}")
+
+
+def distance(weights: Weights, origin: Weights | None) -> float:
+    """‖Θ - Θ_0‖ over all parameters, in double precision; Θ_0 = 0 if there is none."""
+    squares = (
+        (value.double() - (origin[name].double() if origin else 0.0)).square().sum().item()
+        for name, value in weights.items()
+        if value.is_floating_point() and "running_" not in name
+    )
+    return math.sqrt(sum(squares))
+
+
+def whole_number(reply: Reply, name: str, low: int = 0) -> int:
+    value = reply.values.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < LARGEST:
+        raise BadReplyError(f"sent no sound number of {name}")
+    return value
+
+
+LabelCounts = dict[str, int]
+COUNTS = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
+
+
+def label_counts(reply: Reply) -> LabelCounts:
+    return {name: whole_number(reply, name) for name in COUNTS}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A model on a site's test images: how many of each class, how many of them right, the mean loss."""
+
+    counts: list[int]
+    right: list[int]
+    loss: float
+
+    @classmethod
+    def none(cls, classes: int) -> Tested:
+        return cls([0] * classes, [0] * classes, 0.0)
+
+
+def tested(reply: Reply, classes: int) -> Tested:
+    counts, right, loss = (reply.values.get(name) for name in ("tested", "right", "loss"))
+    if not _is_counts(counts, classes) or not _is_counts(right, classes) or any(map(gt, right, counts)):
+        raise BadReplyError("sent no sound test result")
+    if not isinstance(loss, int | float) or not math.isfinite(loss) or loss < 0:
+        raise BadReplyError("sent a loss that is no number")
+    return Tested(counts, right, float(loss))
+
+
+def _is_counts(value: Value | None, length: int) -> TypeGuard[list[int]]:
+    if not isinstance(value, list) or len(value) != length:
+        return False
+    return all(type(n) is int and 0 <= n < LARGEST for n in value)

@@ -1,0 +1,270 @@
+"""The sites as a `Federation`: the loop's calls become requests, and the answers are checked and counted.
+
+Which samples were chosen and what they are stays at the sites. Here a chosen sample is only counted: it
+appears in the run folder as sample -1 with label -1.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from fedactive.evaluation import Evaluation
+from fedactive.federated import make_algorithm
+from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.weights import Weights
+from fedactive.federation import Query, QueryPhase
+from fedactive.models import ModelSpec
+from fedactive.randomness import Randomness
+from fedactive.sites.checks import (
+    BadReplyError,
+    LabelCounts,
+    Tested,
+    check_update,
+    label_counts,
+    tested,
+    whole_number,
+)
+from fedactive.sites.journal import Journal
+from fedactive.sites.messages import PROBLEMS, Reply, Request
+from fedactive.sites.plan import Plan, card_to_plain
+
+HIDDEN = -1  # stands for every sample and label that only the site knows
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks, while people label or sites are away
+
+T = TypeVar("T")
+
+
+class Transport(Protocol):
+    """Carries requests to sites, which are numbered from 0."""
+
+    def online(self) -> set[int]: ...
+
+    def ask(self, requests: Mapping[int, Request], seconds: float) -> dict[int, Reply]:
+        """The replies that came in time; sites that failed or went away are missing."""
+
+
+class Sites:
+    """A `Federation` of real sites."""
+
+    def __init__(self, plan: Plan, transport: Transport, journal: Journal) -> None:
+        e = plan.experiment
+        self.plan = plan
+        self.transport = transport
+        self.journal = journal
+        self.clients = e.clients
+        self.randomness = Randomness(e.seed)
+        self.algorithm = make_algorithm(e.algorithm, e.mu)
+        shape = (plan.images.channels, plan.images.size, plan.images.size)
+        self.spec = ModelSpec(e.model, shape, len(plan.images.classes))
+        self.parameters = [name for name, _ in self.spec.build().named_parameters()]
+        self.counts = [0] * e.clients  # labels of each site, as far as counted
+        self.fl_round = 0
+
+    def images(self) -> list[int]:
+        """How many images each site holds; waits until every site has been there once."""
+        found: dict[int, int] = {}
+        for _ in looks():
+            new = self.online() - found.keys()
+            found |= self.ask("hello", new, lambda reply: whole_number(reply, "images"))
+            missing = [self.journal.sites[k] for k in range(self.clients) if k not in found]
+            if not missing:
+                break
+            self.journal.phase(f"waiting for {', '.join(missing)}")
+        return [found[k] for k in range(self.clients)]
+
+    # --- the active learning step
+
+    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+        """Ask every site to choose, and wait for its people: until all have labelled, a quorum, a deadline.
+
+        A site that comes back meanwhile is asked then; one that is away when the round ends adds no labels.
+        """
+        begun, rules = time.monotonic(), self.plan.rules
+        deadline = self.journal.deadline(al_round, rules.deadline * 3600)
+        asked: dict[int, LabelCounts] = {}
+        local_only: dict[int, Evaluation] = {}
+
+        def chosen(reply: Reply) -> tuple[LabelCounts, Tested | None]:
+            measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
+            return label_counts(reply), measured
+
+        def look(close: bool) -> None:
+            there, settings = self.online() & asked.keys(), {"close": int(close)}
+            asked.update(self.ask("label_status", there, label_counts, al_round=al_round, settings=settings))
+            for k, counts in asked.items():
+                self.journal.heard(k, al_round=al_round, **counts)
+
+        for _ in looks():
+            self.journal.phase(f"AL round {al_round}: choosing")
+            settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
+            new = self.online() - asked.keys()
+            replies = self.ask(
+                "query", new, chosen, al_round=al_round, settings=settings, weights=weights or {}
+            )
+            for k, (counts, measured) in replies.items():
+                asked[k] = counts
+                if measured:
+                    local_only[k] = pooled([measured])
+            self.journal.phase(f"AL round {al_round}: people are labelling")
+            look(close=False)
+            if self.labelling_is_over(asked, deadline):
+                break
+        look(close=True)
+        gained = {k: max(0, asked[k]["labelled_in_all"] - self.counts[k]) for k in sorted(asked)}
+        return QueryPhase(
+            [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
+            [local_only[k] for k in sorted(local_only)] if len(local_only) == self.clients else [],
+            {"query and labelling": time.monotonic() - begun},
+        )
+
+    def labelling_is_over(self, asked: Mapping[int, LabelCounts], deadline: float | None) -> bool:
+        if not any(counts["labelled_in_all"] for counts in asked.values()):
+            return False  # there is nothing to learn from anywhere
+        ready = sum(counts["pending"] == 0 for counts in asked.values())
+        late = deadline is not None and time.time() >= deadline
+        return late or ready >= math.ceil(self.plan.rules.quorum * self.clients)
+
+    def label(self, queries: Sequence[Query]) -> list[Tensor]:
+        for query in queries:
+            self.counts[query.client] += len(query.samples)
+        return [torch.full_like(query.samples, HIDDEN) for query in queries]
+
+    def labelled(self) -> list[int]:
+        return self.counts
+
+    # --- the federated learning step
+
+    def start_training(self, al_round: int, weights: Weights | None) -> Server:
+        if weights is None:
+            weights = self.spec.initial_weights(self.randomness.torch("initial weights", al_round))
+        return self.algorithm.start(weights, self.parameters)
+
+    def train(
+        self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
+    ) -> list[Update]:
+        """The sound updates of the sites that are there; waits until there are enough of them."""
+        self.fl_round = fl_round
+        rounds = f"AL round {al_round}: FL round {fl_round + 1} of {self.plan.experiment.fl_rounds}"
+        self.journal.phase(rounds)
+        updates: dict[int, Update] = {}
+
+        def update(reply: Reply) -> Update:
+            check_update(reply, server, self.plan.rules.largest_step)
+            return Update(whole_number(reply, "samples"), reply.weights, reply.control)
+
+        for _ in looks():
+            updates |= self.ask(
+                "train",
+                self.online() & set(participants) - updates.keys(),
+                update,
+                al_round=al_round,
+                fl_round=fl_round,
+                weights=server.weights,
+                control=server.control,
+            )
+            if len(updates) >= min(self.plan.rules.minimum_sites, len(participants)):
+                break
+            self.journal.phase(f"{rounds}, waiting for more sites")
+        for k in updates:
+            self.journal.heard(k, al_round=al_round, fl_round=fl_round + 1)
+        return [updates[k] for k in sorted(updates)]
+
+    def evaluate(self, weights: Weights) -> Evaluation:
+        """The global model on all sites' test images together; NaN where there are none, or it is not due."""
+        done = self.fl_round + 1
+        due = done % self.plan.rules.evaluate_every == 0 or done == self.plan.experiment.fl_rounds
+        sites = self.online() if due else set()
+        results = self.ask("evaluate", sites, lambda reply: tested(reply, self.spec.classes), weights=weights)
+        evaluation = pooled(list(results.values())) if results else pooled([Tested.none(self.spec.classes)])
+        if due:
+            self.journal.status["accuracy"] = evaluation.accuracy
+        return evaluation
+
+    def snapshot(self) -> list[Weights]:
+        return []  # each site remembers its own state
+
+    def restore(self, server: Server, snapshot: list[Weights]) -> Server:
+        return server
+
+    # --- asking
+
+    def online(self) -> set[int]:
+        there = self.transport.online()
+        self.journal.online(there)
+        return there
+
+    def ask(
+        self,
+        kind: str,
+        sites: Iterable[int],
+        read: Callable[[Reply], T],
+        *,
+        al_round: int = 0,
+        fl_round: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        weights: Weights | None = None,
+        control: Weights | None = None,
+    ) -> dict[int, T]:
+        """What `read` makes of each site's reply. A reply that is not sound is dropped, with its reason."""
+        requests = {
+            k: Request(
+                kind,
+                self.journal.run,
+                al_round,
+                fl_round,
+                {**(settings or {}), "run": self.run_settings(k)},
+                weights or {},
+                control or {},
+            )
+            for k in sites
+        }
+        replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
+        sound: dict[int, T] = {}
+        for k, reply in sorted(replies.items()):
+            self.journal.heard(k)
+            try:
+                if reply.problem:
+                    known = reply.problem <= len(PROBLEMS)
+                    raise BadReplyError(PROBLEMS[reply.problem - 1] if known else "has an unknown problem")
+                sound[k] = read(reply)
+            except BadReplyError as reason:
+                where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
+                self.journal.dropped(k, f"{reason} ({where})")
+        return sound
+
+    def run_settings(self, site: int) -> dict[str, Any]:
+        """What a site has to know of the run."""
+        return {
+            "experiment": self.plan.experiment.to_toml(),
+            "images": card_to_plain(self.plan.images),
+            "client": site,
+            "budget": self.journal.budget or 0,
+        }
+
+
+def pooled(parts: Sequence[Tested]) -> Evaluation:
+    """One evaluation of the test images of several sites."""
+    counts = torch.tensor([part.counts for part in parts], dtype=torch.double)
+    right = torch.tensor([part.right for part in parts], dtype=torch.double)
+    losses = torch.tensor([part.loss for part in parts], dtype=torch.double)
+    total = counts.sum()
+    return Evaluation(
+        accuracy=(right.sum() / total).item(),
+        loss=((losses * counts.sum(1)).sum() / total).item(),
+        class_accuracy=(right.sum(0) / counts.sum(0)).tolist(),
+    )
+
+
+def looks() -> Iterable[None]:
+    """For ever, with pauses that grow: soon at first, later now and then."""
+    pause = FIRST_PAUSE
+    while True:
+        yield
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)

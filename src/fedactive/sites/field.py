@@ -1,0 +1,48 @@
+"""Run a plan between sites: the laboratory's loop and run folder, with sites where it has a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+
+from fedactive.data.budget import budget_per_client
+from fedactive.errors import ConfigurationError
+from fedactive.laboratory import Result
+from fedactive.loop import federated_active_learning
+from fedactive.progress import Lines
+from fedactive.runs import Run
+from fedactive.sites.federation import Sites, Transport
+from fedactive.sites.journal import Journal
+from fedactive.sites.plan import Plan
+
+
+class FieldRun(Run):
+    """A run folder of the field."""
+
+    def save_if_due(self) -> None:
+        self.save()  # always: asking all sites again costs more, and sites remember one FL round only
+
+    def share_first_round(self) -> None:
+        """Not in the field: what people labelled for one run was not asked for by another."""
+
+
+def run(plan: Plan, transport: Transport, sites: Sequence[str]) -> Result:
+    """Run the plan, or the rest of it, with the sites of these names, which the transport numbers from 0."""
+    e = plan.experiment
+    if e.clients != len(sites):
+        raise ConfigurationError("clients", e.clients, f"{len(sites)}, the number of admitted sites")
+    with closing(FieldRun(e)) as folder:
+        if folder.done:
+            return Result(folder.folder)
+        journal = Journal(folder.folder, sites)
+        federation = Sites(plan, transport, journal)
+        if journal.budget is None:
+            journal.decide(budget_per_client(sum(federation.images()), e.clients, e.budget))
+        folder.begin([np.arange(0)] * e.clients, "sites", "sites")
+        progress = Lines()
+        progress.begin(e, (folder.state.al_round - 1) * e.fl_rounds + folder.state.fl_round)
+        federated_active_learning(e, federation, folder, progress)
+        journal.phase("finished")
+    return Result(folder.folder)

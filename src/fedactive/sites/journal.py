@@ -1,0 +1,84 @@
+"""What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
+
+field.json     the run's name towards the sites, the budget, and when each round of labelling ends
+status.json    how it is going, site by site, for whoever watches; a message every time it changes
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedactive.runs import write_json
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    def __init__(self, folder: Path, sites: Sequence[str]) -> None:
+        self.folder = folder
+        self.sites = sites
+        self.decided: dict[str, Any] = {"run": f"{folder.name}-{secrets.token_hex(4)}", "deadlines": {}}
+        if (folder / "field.json").exists():
+            self.decided = json.loads((folder / "field.json").read_text())
+        else:
+            write_json(folder / "field.json", self.decided)
+        self.status: dict[str, Any] = {
+            "phase": "starting",
+            "sites": {name: {"online": False} for name in sites},
+            "dropped": [],
+        }
+
+    # --- decisions, made once
+
+    @property
+    def run(self) -> str:
+        return str(self.decided["run"])
+
+    @property
+    def budget(self) -> int | None:
+        return self.decided.get("budget")
+
+    def decide(self, budget: int) -> None:
+        self.decided["budget"] = budget
+        write_json(self.folder / "field.json", self.decided)
+
+    def deadline(self, al_round: int, seconds: float) -> float | None:
+        """When the labelling of this round ends at the latest, in seconds since 1970."""
+        deadlines = self.decided["deadlines"]
+        if seconds and str(al_round) not in deadlines:
+            deadlines[str(al_round)] = time.time() + seconds
+            write_json(self.folder / "field.json", self.decided)
+        found: float | None = deadlines.get(str(al_round))
+        return found
+
+    # --- how it is going
+
+    def phase(self, text: str) -> None:
+        if text != self.status["phase"]:
+            log.info(text)
+        self.status["phase"] = text
+        self.show()
+
+    def online(self, numbers: set[int]) -> None:
+        for k, name in enumerate(self.sites):
+            self.status["sites"][name]["online"] = k in numbers
+
+    def heard(self, number: int, **values: Any) -> None:
+        """A site has answered."""
+        self.status["sites"][self.sites[number]] |= {"last_seen": time.time(), **values}
+
+    def dropped(self, number: int, reason: object) -> None:
+        """An answer was not used, and why."""
+        sentence = f"{self.sites[number]} {reason}"
+        log.warning("dropped: %s", sentence)
+        self.status["dropped"] = [*self.status["dropped"], {"time": time.time(), "what": sentence}][-20:]
+        self.show()
+
+    def show(self) -> None:
+        write_json(self.folder / "status.json", self.status | {"written": time.time()})

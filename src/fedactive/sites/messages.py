@@ -1,0 +1,49 @@
+"""What coordinator and sites say to each other, whatever carries it.
+
+A request names its run, AL round and FL round, and a site answers it once: asked again, it gives the answer
+again. A reply holds weights, counts and metrics; there is no place in it for anything else.
+
+    hello           how many images do you hold, and do our classes agree?
+    query           here is the global model: train your local-only model, choose, ask your people for labels
+    label_status    how far are your people? (close = 1: the round is over, what comes now is for the next)
+    train           here is the global model: train it on your labels and send back the result
+    evaluate        how good is this model on your test images?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedactive.federated.weights import Weights
+
+KINDS = ("hello", "query", "label_status", "train", "evaluate")
+
+# All that a site says about a failure: its own log has the rest, which may name files and people.
+FAILED = "failed, see the log of the site"
+OTHER_CLASSES = "has other classes than the coordinator"
+OTHER_VERSION = "cannot read the settings; is its fedactive of the same version?"
+NOT_ASKED = "was not asked for labels in this round"
+NO_LABELS = "has no labels yet"
+PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS)
+
+Value = int | float | list[int] | list[float]
+
+
+@dataclass(frozen=True)
+class Request:
+    kind: str
+    run: str
+    al_round: int = 0
+    fl_round: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)  # plain values, the same in all requests of a step
+    weights: Weights = field(default_factory=dict)
+    control: Weights = field(default_factory=dict)  # SCAFFOLD's c
+
+
+@dataclass(frozen=True)
+class Reply:
+    values: dict[str, Value] = field(default_factory=dict)
+    weights: Weights = field(default_factory=dict)
+    control: Weights = field(default_factory=dict)
+    problem: int = 0  # 0, or the position in PROBLEMS counted from 1

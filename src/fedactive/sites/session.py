@@ -1,0 +1,172 @@
+"""One run at one site: the laboratory's simulation of a single client, and what must survive a restart.
+
+    round-R.json     the images that AL round R asked for, in order, and how good the local-only model was
+    training.pt      the federated algorithm's state here, before and after the last FL round
+
+Labels are in the label store.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedactive.data import Dataset
+from fedactive.data.catalog import DatasetCard
+from fedactive.evaluation import Evaluation
+from fedactive.experiment import Experiment
+from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.weights import Weights, placed
+from fedactive.federation import QueryPhase
+from fedactive.laboratory import EngineShelf
+from fedactive.runs import write_atomically, write_json
+from fedactive.simulation import Simulation
+from fedactive.sites.messages import Value
+from fedactive.sites.store import LabelStore
+from fedactive.split import Split, first_labels
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a site brings: images of its own, and test images with their classes if it has any."""
+
+    images: Tensor  # uint8, (n, channels, size, size)
+    test_images: Tensor
+    test_labels: Tensor
+
+
+class Session:
+    def __init__(
+        self,
+        run: str,
+        experiment: Experiment,
+        card: DatasetCard,
+        client: int,
+        budget: int,
+        holdings: Holdings,
+        store: LabelStore,
+        folder: Path,
+    ) -> None:
+        """`client` is the number of this site in the federation, from which its randomness comes."""
+        self.run = run
+        self.store = store
+        self.folder = folder
+        self.holdings = holdings
+        folder.mkdir(parents=True, exist_ok=True)
+        unknown = torch.full((len(holdings.images),), -1)
+        dataset = Dataset(
+            name=card.name,
+            train_images=holdings.images,
+            train_labels=unknown,
+            test_images=holdings.test_images,
+            test_labels=holdings.test_labels,
+            classes=card.classes,
+            mean=card.mean,
+            std=card.std,
+        )
+        pool = np.arange(len(holdings.images))
+        first = first_labels(experiment.seed, client, pool, budget)
+        self.engines = EngineShelf()
+        self.simulation = Simulation(
+            experiment, Split([pool], [first], budget), self.engines.get(experiment, dataset), [client]
+        )
+
+    def close(self) -> None:
+        self.engines.close()
+
+    # --- the active learning step
+
+    def query(self, al_round: int, weights: Weights | None) -> dict[str, Any]:
+        """Which images to ask for in this round, decided once, and how good the local-only model is."""
+        asked = self.round(al_round)
+        if asked is None:
+            self.recall(al_round - 1)
+            phase: QueryPhase = self.simulation.query(al_round, weights)
+            asked = {
+                "samples": phase.queries[0].samples.tolist(),
+                "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
+            }
+            write_json(self.folder / f"round-{al_round}.json", asked)
+        return asked
+
+    def round(self, al_round: int) -> dict[str, Any] | None:
+        """What was asked for in this round; None if this site was not asked."""
+        file = self.folder / f"round-{al_round}.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def asked_until(self, al_round: int) -> list[int]:
+        """All samples that this run asked for, in the order of asking."""
+        rounds = (self.round(r) for r in range(1, al_round + 1))
+        return [sample for asked in rounds if asked for sample in asked["samples"]]
+
+    def recall(self, al_round: int) -> None:
+        """Set the client's D_k and U_k to what they were when the labelling of this round was closed."""
+        asked = self.asked_until(al_round)
+        labels: dict[int, int] = {}
+        last = max((r for r in range(1, al_round + 1) if self.round(r)), default=None)
+        if last is not None:
+            self.store.close_round(self.run, last)  # changes nothing where it is closed
+            labels = self.store.labels_at_close(self.run, last)
+        known = [sample for sample in asked if sample in labels]
+        everything = torch.arange(len(self.holdings.images))
+        # What people were asked and did not label (yet) is not asked for again.
+        given_up = torch.tensor([sample for sample in asked if sample not in labels], dtype=torch.long)
+        self.simulation.pools = [everything[~torch.isin(everything, given_up)]]
+        self.simulation.known = [torch.tensor(known, dtype=torch.long)]
+        self.simulation.oracle = torch.full((len(everything),), -1)
+        self.simulation.oracle[known] = torch.tensor([labels[sample] for sample in known], dtype=torch.long)
+
+    # --- the federated learning step
+
+    def train(self, server: Server, al_round: int, fl_round: int) -> Update | None:
+        """This client's update, again the same for the same round; None without a label to learn from."""
+        self.recall(al_round)
+        if not self.simulation.labelled()[0]:
+            return None
+        before = self.own_state(server, al_round, fl_round)
+        self.simulation.own = [before]
+        (update,) = self.simulation.train(server, al_round, fl_round, [0])
+        cpu = torch.device("cpu")
+        state = {
+            "al_round": al_round,
+            "fl_round": fl_round,
+            "before": placed(before, cpu),
+            "after": placed(self.simulation.own[0], cpu),
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_atomically(self.folder / "training.pt", buffer.getvalue())
+        return Update(update.samples, placed(update.weights, cpu), placed(update.control, cpu))
+
+    def own_state(self, server: Server, al_round: int, fl_round: int) -> Weights:
+        """The federated algorithm's state on this client at the beginning of this FL round."""
+        file = self.folder / "training.pt"
+        last = torch.load(file, weights_only=True) if file.exists() else None
+        if last is None or last["al_round"] != al_round:
+            return self.simulation.algorithm.client_start(server)
+        state: Weights = last["before" if last["fl_round"] == fl_round else "after"]
+        return placed(state, self.simulation.engine.device)
+
+    # --- measurements
+
+    def evaluate(self, weights: Weights) -> dict[str, Value]:
+        return self.counted(self.simulation.evaluate(weights))
+
+    def counted(self, evaluation: Evaluation) -> dict[str, Value]:
+        """An evaluation as counts, which add up over sites; all zero where there are no test images."""
+        classes = len(evaluation.class_accuracy)
+        tested = torch.bincount(self.holdings.test_labels, minlength=classes).tolist()
+        right = [
+            round(accuracy * count) if count else 0
+            for accuracy, count in zip(evaluation.class_accuracy, tested, strict=True)
+        ]
+        loss = 0.0 if math.isnan(evaluation.loss) else evaluation.loss
+        return {"tested": tested, "right": right, "loss": loss}
