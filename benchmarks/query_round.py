@@ -83,9 +83,7 @@ def main(
     print(f"{where}, torch {torch.__version__}: seconds of selection for {clients} clients, pools of {pool},")
     print(f"embedding {EMBEDDING}, B = {budget}; median of {trials} trials, one more before them to warm up.")
     print("same: share of a client's samples chosen both ways; GB: of GPU memory, at once\n")
-    print(
-        f"{'strategy':10} {'selector':8} {'at once':>9} {'one by one':>11} {'faster':>8} {'same':>7} {'GB':>7}"
-    )
+    print(f"{'strategy':10} selector {'at once':>9} {'one by one':>11} {'faster':>8} {'same':>7} {'GB':>7}")
     for name in STRATEGIES_OF_A_ROUND:
         strategy = make_strategy(name, "local")
         seconds: dict[str, list[float]] = {"at once": [], "one by one": []}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedactive.query import Outputs, Pool
+from fedactive.query import Outputs, Pool, batched, batched_kmeans
 from fedactive.query.contract import make_pool
 
 
@@ -30,3 +30,10 @@ def pool_of(
 @pytest.fixture(name="make_pool")
 def _make_pool():
     return pool_of
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """The kernels for all clients at once, on a CPU too."""
+    for module in (batched, batched_kmeans):
+        monkeypatch.setattr(module, "one_by_one", lambda tensors: False)

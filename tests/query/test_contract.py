@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
-from fedactive.query.contract import check_contract, check_selection, make_pool
+from fedactive.query.contract import check_contract, check_round, check_selection, make_pool
 from fedactive.query.strategy import parameters_of
 
 
@@ -37,6 +37,25 @@ class TestEveryStrategy:
         pool = make_pool(n, classes, labelled=labelled, seed=seed)
         check_selection(make_strategy(name, selector, options), pool, budget, seed)
 
+    @pytest.mark.usefixtures("as_on_a_gpu")
+    def test_with_batched_kernels_a_client_has_the_same_answer_alone_and_in_company(
+        self, name, selector, options
+    ):
+        strategy = make_strategy(name, selector, options)
+        check_round(strategy, sizes=(40, 1, 0, 25, 90), budget=10)
+        check_round(strategy, sizes=(30, 3, 60), budget=25)
+
+    @pytest.mark.usefixtures("as_on_a_gpu")
+    @settings(
+        max_examples=5,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.function_scoped_fixture],
+    )
+    @given(n=st.integers(1, 120), budget=st.integers(0, 30) | st.integers(100, 150), seed=st.integers(0, 5))
+    def test_with_batched_kernels_it_selects_exactly_too(self, name, selector, options, n, budget, seed):
+        pool = make_pool(n, 4, labelled=seed, seed=seed)
+        check_selection(make_strategy(name, selector, options), pool, budget, seed)
+
 
 class Breaks(Strategy):
     """A strategy that breaks the contract in a chosen way."""
@@ -47,6 +66,14 @@ class Breaks(Strategy):
     @property
     def needs(self):
         return frozenset()
+
+    def select_all(self, pools, budget, rngs):
+        match self.how:
+            case "a client forgotten":
+                pools, rngs = pools[1:], rngs[1:]
+            case "clients mixed up":
+                rngs = rngs[::-1]
+        return super().select_all(pools, budget, rngs)
 
     def select(self, pool, budget, rng):
         chosen = torch.randperm(len(pool), generator=rng)[:budget]
@@ -78,6 +105,8 @@ class Breaks(Strategy):
         ("same for all seeds", "not broken by the seed"),
         ("undeclared", r"asked for \['local'\], declared \[\]"),
         ("in place", "logits were changed"),
+        ("a client forgotten", "4 selections for 5 clients"),
+        ("clients mixed up", "another client changed the answer"),
     ],
 )
 def test_a_broken_strategy_is_found_out(how, complaint):

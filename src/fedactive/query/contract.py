@@ -6,7 +6,7 @@ check_contract(MyStrategy())
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,23 @@ def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) 
     return chosen
 
 
+def check_round(strategy: Strategy, sizes: Sequence[int], budget: int) -> None:
+    """For all clients of a round the same answers as for each alone, whoever else is there."""
+    pools = [make_pool(n, 3, labelled=min(n, 5 + k), seed=k) for k, n in enumerate(sizes)]
+
+    def rngs() -> list[torch.Generator]:
+        return [torch.Generator().manual_seed(k) for k in range(len(pools))]
+
+    together = strategy.select_all(pools, budget, rngs())
+    assert len(together) == len(pools), f"{len(together)} selections for {len(pools)} clients"
+    for pool, rng, selection in zip(pools, rngs(), together, strict=True):
+        alone = strategy.select(pool, budget, rng)
+        assert selection.indices.tolist() == alone.indices.tolist(), "another client changed the answer"
+        assert torch.allclose(selection.scores, alone.scores, rtol=1e-4, atol=1e-5), (
+            "another client changed the scores"
+        )
+
+
 def check_contract(strategy: Strategy) -> None:
     """Run a strategy through every corner of the contract; AssertionError says what it broke."""
     for n, budget in ((1, 1), (1, 5), (30, 0), (30, 7), (30, 30), (30, 50), (200, 20)):
@@ -82,6 +99,9 @@ def check_contract(strategy: Strategy) -> None:
     tied = make_pool(40, 3, logits=torch.zeros(40, 3), embeddings=alike)
     answers = {tuple(check_selection(strategy, tied, 5, seed)) for seed in range(6)}
     assert len(answers) > 1, "ties are not broken by the seed"
+
+    check_round(strategy, sizes=(40, 1, 0, 25, 90), budget=10)  # pools of all sizes, one of them used up
+    check_round(strategy, sizes=(30, 12), budget=0)
 
     pool = make_pool(20, 3)
     asked: set[str] = set()

@@ -1,0 +1,191 @@
+"""The batched kernels against those for one client, and against themselves in other company."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedactive.query import LoGo, batched, batched_kmeans, kernels
+from fedactive.query.contract import make_pool
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def rngs(count: int, seed: int = 0) -> list[torch.Generator]:
+    return [rng(seed + k) for k in range(count)]
+
+
+def inertia(points, cluster) -> float:
+    return sum(
+        float(((points[cluster == c] - points[cluster == c].mean(0)) ** 2).sum()) for c in cluster.unique()
+    )
+
+
+@st.composite
+def clients(draw, most: int = 60):
+    """Points of one to five clients, with whole coordinates: duplicates are likely, and distances exact."""
+    d, width = draw(st.integers(1, 4)), draw(st.sampled_from([1, 3, 20]))
+    sizes = draw(st.lists(st.integers(1, most), min_size=1, max_size=5))
+    seed = draw(st.integers(0, 1000))
+    points = [
+        torch.randint(-width, width + 1, (n, d), generator=rng(seed + k)).float() for k, n in enumerate(sizes)
+    ]
+    return points, [draw(st.integers(1, n)) for n in sizes]
+
+
+examples = settings(max_examples=40, deadline=None)
+
+
+class TestGradientSeeding:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("terms", [1, 2])
+    def test_as_for_each_client_alone(self, terms, dtype):
+        sizes, counts = [80, 33, 1, 50], [40, 33, 1, 7]
+        z = [torch.randn(terms, n, 8, generator=rng(n)).relu().to(dtype) for n in sizes]
+        q = [torch.randn(terms, n, 3, generator=rng(n + 1)).to(dtype) for n in sizes]
+        together = batched.gradient_seeding(z, q, counts, rngs(4))
+        for k, (chosen, scores) in enumerate(together):
+            expected, distances = kernels.gradient_seeding(z[k], q[k], counts[k], rng(k))
+            assert chosen.tolist() == expected.tolist()
+            assert torch.allclose(scores, distances, rtol=1e-4, atol=1e-4)
+
+    @examples
+    @given(clients(), st.integers(0, 50))
+    def test_duplicates(self, drawn, seed):
+        points, counts = drawn
+        z, q = [x[None] for x in points], [torch.ones(1, len(x), 1) for x in points]
+        together = batched.gradient_seeding(z, q, counts, rngs(len(points), seed))
+        for k, (chosen, scores) in enumerate(together):
+            expected, distances = kernels.gradient_seeding(z[k], q[k], counts[k], rng(seed + k))
+            assert chosen.tolist() == expected.tolist()
+            assert scores.tolist() == distances.tolist()
+
+
+class TestKCentre:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_as_for_each_client_alone(self, dtype):
+        sizes, counts = [300, 33, 1, 50], [100, 33, 1, 7]
+        points = [torch.randn(n, 8, generator=rng(n)).to(dtype) for n in sizes]
+        anchors = [torch.randn(n, 8, generator=rng(90 + n)).to(dtype) for n in (1, 20, 3, 1500)]
+        together = batched.k_centre(points, anchors, counts, rngs(4))
+        for k, (chosen, scores) in enumerate(together):
+            expected, distances = kernels.k_centre(points[k], anchors[k], counts[k], rng(k))
+            assert chosen.tolist() == expected.tolist()
+            assert torch.allclose(scores, distances, rtol=1e-4, atol=1e-4)
+
+    @examples
+    @given(clients(), st.integers(0, 3), st.integers(0, 50))
+    def test_duplicates_and_clients_without_labels(self, drawn, labelled, seed):
+        """With ties another point may be chosen than by the kernel for one client: always one of the farthest."""
+        points, counts = drawn
+        anchors = [x[: labelled * (k % 2)] for k, x in enumerate(points)]
+        together = batched.k_centre(points, anchors, counts, rngs(len(points), seed))
+        for x, known, count, (chosen, scores) in zip(points, anchors, counts, together, strict=True):
+            assert len(set(chosen.tolist())) == count
+            for step in range(count):
+                centres = torch.cat([known, x[chosen[:step]]])
+                if len(centres) == 0:
+                    assert scores[0] == 0
+                    continue
+                nearest = kernels.squared_distances(x, centres).amin(1)
+                assert scores[step] == nearest[chosen[step]] == nearest.max()
+
+    def test_ties_are_broken_by_each_clients_seed(self):
+        alike, nothing = [torch.ones(30, 2)] * 2, [torch.ones(0, 2)] * 2
+        firsts = [batched.k_centre(alike, nothing, [1, 1], rngs(2, seed)) for seed in range(0, 40, 2)]
+        for client in range(2):
+            assert len({int(chosen[client][0]) for chosen in firsts}) > 5
+
+    def test_what_is_no_number_ends_too(self):
+        ((chosen, _),) = batched.k_centre(
+            [torch.full((50, 2), torch.nan)], [torch.zeros(1, 2)], [30], [rng()]
+        )
+        assert len(set(chosen.tolist())) == 30
+
+
+class TestKMeans:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_as_good_as_for_each_client_alone(self, dtype):
+        sizes, counts = [400, 150, 37, 1], [40, 60, 37, 1]
+        points = [torch.randn(n, 6, generator=rng(n)).to(dtype) for n in sizes]
+        together = batched_kmeans.kmeans(points, counts, rngs(4))
+        for k, (x, cluster) in enumerate(zip(points, together, strict=True)):
+            expected = kernels.kmeans(x, counts[k], rng(k))
+            assert sorted(cluster.unique().tolist()) == list(range(counts[k]))
+            assert inertia(x, cluster) <= 1.01 * inertia(x, expected) + 1e-6
+
+    def test_same_draws_same_starts(self):
+        points = [torch.randn(n, 5, generator=rng(n)).double() for n in (70, 12)]
+        x, real = batched.padded(points)
+        starts = batched_kmeans.kmeans_plus_plus(x, real, [20, 3], rngs(2), restarts=4)
+        assert torch.equal(starts[0], kernels.kmeans_plus_plus(points[0], 20, rng(0), 4))
+        assert torch.equal(starts[1, :, :3], kernels.kmeans_plus_plus(points[1], 3, rng(1), 4))
+        assert (starts[1, :, 3:] == 0).all()
+
+    @examples
+    @given(clients(), st.integers(0, 5))
+    def test_a_local_optimum_without_empty_clusters(self, drawn, seed):
+        points, counts = drawn
+        together = batched_kmeans.kmeans(points, counts, rngs(len(points), seed), restarts=2)
+        for x, k, cluster in zip(points, counts, together, strict=True):
+            assert cluster.shape == (len(x),)
+            assert ((cluster >= 0) & (cluster < k)).all()
+            different = len(x.unique(dim=0))
+            assert len(cluster.unique()) == min(k, different)
+            if k >= different:
+                assert inertia(x, cluster) == pytest.approx(0, abs=1e-3)
+            means = torch.stack([x[cluster == c].mean(0) for c in cluster.unique()])
+            own = torch.empty(len(x))
+            for c in cluster.unique():
+                own[cluster == c] = ((x[cluster == c] - x[cluster == c].mean(0)) ** 2).sum(1)
+            slack = 0.1 + 0.01 * float(x.var(0, correction=0).sum())  # the last step may be a small one
+            assert (own <= kernels.squared_distances(x, means).amin(1) + slack).all()
+
+    def test_far_from_the_origin(self):
+        points = torch.tensor([[0.0], [1.0], [10.0], [11.0]]) + 1e5
+        cluster, _ = batched_kmeans.kmeans([points, points[:1]], [2, 1], rngs(2))
+        a, b, c, d = cluster.tolist()
+        assert a == b != c == d
+
+    def test_points_in_blocks_are_the_same_points(self, monkeypatch):
+        points = [torch.randn(n, 4, generator=rng(n)) for n in (60, 45)]
+        whole = batched_kmeans.kmeans(points, [8, 5], rngs(2))
+        monkeypatch.setattr(batched_kmeans, "MOST_NUMBERS", 2 * 10 * 8 * 7)  # 7 points at a time
+        for a, b in zip(whole, batched_kmeans.kmeans(points, [8, 5], rngs(2)), strict=True):
+            assert torch.equal(a, b)
+
+    @pytest.mark.usefixtures("as_on_a_gpu")
+    @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.integers(0, 10_000))
+    def test_every_query_of_logo_is_the_most_uncertain_of_its_own_cluster(self, seed):
+        pools = [make_pool(n, 4, dimensions=5, seed=seed + n) for n in (80, 50, 12)]
+        for pool, selection in zip(pools, LoGo().select_all(pools, 12, rngs(3, seed)), strict=True):
+            cluster, entropy = selection.diagnostics["cluster"], pool.unlabelled("global").entropy
+            assert sorted(cluster[selection.indices].tolist()) == list(range(12))
+            for i in selection.indices.tolist():
+                assert entropy[i] == entropy[cluster == cluster[i]].max()
+
+
+class TestGroups:
+    @pytest.mark.parametrize("most", [0, 10, 25, 1000])
+    def test_as_many_as_fit_and_all_in_order(self, monkeypatch, most):
+        groups = []
+
+        def double(values):
+            groups.append([int(value) for value in values])
+            return [2 * int(value) for value in values]
+
+        monkeypatch.setattr(batched, "MOST_NUMBERS", most)
+        monkeypatch.setattr(batched, "one_by_one", lambda tensors: False)
+        values = [torch.tensor(value) for value in (3, 10, 7, 1, 2)]
+        assert batched.in_groups(double, [int(value) for value in values], values) == [6, 20, 14, 2, 4]
+        assert all(len(group) == 1 or len(group) * max(group) <= most for group in groups)
+        assert len(groups) == {0: 5, 10: 3, 25: 2, 1000: 1}[most]
+
+    def test_one_by_one_on_a_cpu(self):
+        sizes = []
+        values = [torch.tensor(value) for value in (3, 10, 7)]
+        batched.in_groups(lambda group: sizes.append(len(group)) or group, [1, 1, 1], values)
+        assert sizes == [1, 1, 1]
