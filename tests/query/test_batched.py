@@ -125,6 +125,31 @@ class TestKMeans:
         assert (starts[1, :, 3:] == 0).all()
 
     @examples
+    @given(clients(), st.integers(0, 50))
+    def test_same_draws_same_starts_among_duplicates(self, drawn, seed):
+        points, counts = drawn
+        x, real = batched.padded(points)
+        starts = batched_kmeans.kmeans_plus_plus(x, real, counts, rngs(len(points), seed), restarts=3)
+        for k, (own, count) in enumerate(zip(points, counts, strict=True)):
+            assert torch.equal(starts[k, :, :count], kernels.kmeans_plus_plus(own, count, rng(seed + k), 3))
+
+    @pytest.mark.parametrize("tolerance", [0.1, 1.0])
+    def test_runs_that_have_converged_stand_still(self, tolerance):
+        points = [torch.randn(n, 6, generator=rng(n)).double() for n in (300, 200, 40)]
+        together = batched_kmeans.kmeans(points, [15, 30, 4], rngs(3), tolerance=tolerance)
+        for k, count in enumerate([15, 30, 4]):
+            assert torch.equal(together[k], kernels.kmeans(points[k], count, rng(k), tolerance=tolerance))
+
+    def test_empty_clusters_go_to_the_farthest_points_but_not_to_padding(self):
+        x, real = batched.padded([torch.tensor([[0.0], [1.0], [10.0], [4.0]]), torch.tensor([[5.0], [5.0]])])
+        cluster = torch.tensor([[[1, 1, 1, 1]], [[0, 0, 3, 3]]])  # 3 is what padding gets
+        distance = torch.tensor([[[0.0, 1.0, 100.0, 16.0]], [[0.0, 0.0, 0.0, 0.0]]])
+        used = torch.tensor([[True, True, True], [True, True, False]])
+        moved, empty = batched_kmeans.update_centres(x, real, cluster, distance, used)
+        assert moved[:, 0, :, 0].tolist() == [[10.0, 3.75, 4.0], [5.0, 5.0, 0.0]]
+        assert empty[:, 0].tolist() == [[True, False, True], [False, True, False]]
+
+    @examples
     @given(clients(), st.integers(0, 5))
     def test_a_local_optimum_without_empty_clusters(self, drawn, seed):
         points, counts = drawn
