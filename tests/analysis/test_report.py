@@ -84,15 +84,15 @@ def test_class_balance_is_that_of_the_definitions(made):
     emd, counts = class_balance(runs)
     row = runs.configuration.iloc[3]
     chosen = runs.selections[runs.selections["run"] == row["run"]]
-    here = emd[emd["run"] == row["run"]].set_index("al_round")
+    here = emd[emd["run"] == row["run"]].set_index(["what", "al_round"])
     for al_round in (1, 2, 3):
         known, query = (
             chosen[where] for where in (chosen["al_round"] <= al_round, chosen["al_round"] == al_round)
         )
-        for name, part in (("", known), (" query", query)):
+        for what, part in (("labelled", known), ("query", query)):
             labels = [np.bincount(own, minlength=10) for _, own in part.groupby("client")["label"]]
-            assert here.loc[al_round, f"local{name}"] == pytest.approx(local_emd(labels))
-            assert here.loc[al_round, f"global{name}"] == pytest.approx(global_emd(labels))
+            assert here.loc[(what, al_round), "local"] == pytest.approx(local_emd(labels))
+            assert here.loc[(what, al_round), "global"] == pytest.approx(global_emd(labels))
     assert counts[row["run"]].sum() == len(chosen)
 
 

@@ -52,13 +52,16 @@ def emd_by_round(queried: Counts) -> pd.DataFrame:
 
     `queried` are `query_counts`. A round in which nobody asked has no query sets, so NaN.
     """
-    rounds = np.arange(1, len(queried) + 1)
-    sets = {LABELLED: queried.cumsum(axis=0), QUERY: queried}
-    parts = [
-        pd.DataFrame({"al_round": rounds, "what": what, "local": local_emd(n), "global": global_emd(n)})
-        for what, n in sets.items()
-    ]
-    return pd.concat(parts, ignore_index=True)
+    R = len(queried)
+    sets = np.stack([queried.cumsum(axis=0), queried])
+    return pd.DataFrame(
+        {
+            "al_round": np.tile(np.arange(1, R + 1), 2),
+            "what": np.repeat([LABELLED, QUERY], R),
+            "local": local_emd(sets).ravel(),
+            "global": global_emd(sets).ravel(),
+        }
+    )
 
 
 def count_matrix(labelled: Counts) -> pd.DataFrame:

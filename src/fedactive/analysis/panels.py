@@ -22,13 +22,6 @@ from fedactive.errors import UserError
 RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width
 THUMBNAILS = 96  # per strategy
 
-EMD_CHARTS = {  # what each chart shows of `emd_by_round`
-    "local": ("local", LABELLED),
-    "global": ("global", LABELLED),
-    "local query": ("local", QUERY),
-    "global query": ("global", QUERY),
-}
-
 Values = dict[str, Any]
 
 
@@ -130,30 +123,31 @@ def penalty_table(P: pd.DataFrame) -> Values:
 
 
 def class_balance(runs: Runs) -> tuple[pd.DataFrame, dict[str, Counts]]:
-    """EMD by round, shaped like learning curves, and every run's class counts per client at its end.
-
-    The columns `local` and `global` are of the labelled sets, those with `query` before them of query sets.
-    """
+    """`emd_by_round` of all runs, with the columns of learning curves, and the runs' counts at their end."""
     tables, final = [], {}
-    who = runs.configuration.set_index("run")[["setting", "label", "seed", "dataset"]].to_dict("index")
+    dataset = runs.configuration.set_index("run")["dataset"]
     columns = [runs.selections[name].to_numpy() for name in ("al_round", "client", "label")]
     for run, rows in rows_by_run(runs.selections).items():
         r, k, y = (column[rows].astype(np.int64) for column in columns)
         if len(y) == 0 or y.min() < 0:  # sites may keep labels to themselves
             continue
-        w = who[run]
-        known = DATASETS.get(w["dataset"])
+        known = DATASETS.get(dataset[run])
         queried = query_counts(r, k, y, len(known.classes) if known else 0)
         final[run] = queried.sum(axis=0)
-        emd = emd_by_round(queried).pivot_table(index="al_round", columns="what", values=["local", "global"])
-        table = pd.DataFrame({name: emd[which, what] for name, (which, what) in EMD_CHARTS.items()})
-        tables.append(
-            table.reset_index().assign(run=run, setting=w["setting"], strategy=w["label"], seed=w["seed"])
-        )
+        tables.append(emd_by_round(queried).assign(run=run))
     if not tables:
         return pd.DataFrame(), final
-    labelled = runs.curves[["run", "al_round", "labelled"]]
-    return pd.concat(tables, ignore_index=True).merge(labelled, on=["run", "al_round"]), final
+    return runs.curves.drop(columns="accuracy").merge(pd.concat(tables), on=["run", "al_round"]), final
+
+
+def emd_curves(emd: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """What each chart of EMD shows, as learning curves; a round in which nobody asked has no query."""
+    sets = {"": LABELLED, " query": QUERY} if len(emd) else {}
+    return {
+        which + name: emd[emd["what"] == what].dropna(subset=which).rename(columns={which: "accuracy"})
+        for name, what in sets.items()
+        for which in ("local", "global")
+    }
 
 
 def rows_by_run(table: pd.DataFrame) -> dict[str, slice]:
@@ -165,9 +159,9 @@ def rows_by_run(table: pd.DataFrame) -> dict[str, slice]:
 
 def emd_charts(bands: dict[str, pd.DataFrame], styles: dict[str, int]) -> list[Markup]:
     return [
-        lines_chart(bands[name], styles, f"{name} EMD".capitalize(), f"{name} EMD", digits=2, size=(480, 330))
-        for name in EMD_CHARTS
-        if name in bands and len(bands[name])
+        lines_chart(band, styles, f"{name} EMD".capitalize(), f"{name} EMD", digits=2, size=(480, 330))
+        for name, band in bands.items()
+        if len(band)
     ]
 
 

@@ -17,7 +17,6 @@ from jinja2 import Environment
 
 from fedactive import __version__
 from fedactive.analysis.panels import (
-    EMD_CHARTS,
     Values,
     accuracy_table,
     band_note,
@@ -25,6 +24,7 @@ from fedactive.analysis.panels import (
     class_balance,
     class_heat_maps,
     emd_charts,
+    emd_curves,
     image_panel,
     lines_chart,
     penalty_table,
@@ -62,11 +62,8 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
     tests = paired_tests(runs.curves)
     emd, counts = class_balance(runs)
     rng = np.random.default_rng(0)
-    bands = {
-        what: band_of(table.dropna(subset=what).rename(columns={what: "accuracy"}), rng)
-        for what, table in {"accuracy": runs.curves, **dict.fromkeys(EMD_CHARTS, emd)}.items()
-        if len(table)
-    }
+    accuracy = band_of(runs.curves, rng)
+    balance = {name: band_of(table, rng) for name, table in emd_curves(emd).items()}
     seconds = runs.timings.pivot_table(
         index="run", columns="phase", values="seconds", aggfunc="sum", observed=True, sort=False
     )
@@ -74,7 +71,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
     panels = []
     pictured: dict[str, bool] = {}  # datasets that were looked for: are their images shown?
     for setting, part in configuration.groupby("setting"):
-        here = {what: band[band["setting"] == setting] for what, band in bands.items()}
+        of_setting = {name: band[band["setting"] == setting] for name, band in balance.items()}
         curves = runs.curves[runs.curves["setting"] == setting]
         first = part.sort_values("seed").drop_duplicates("label").sort_values("label")
         dataset = part["dataset"].iloc[0]
@@ -86,11 +83,13 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
         panels.append(
             {
                 "heading": setting or "Results",
-                "curves": lines_chart(here["accuracy"], styles, "Learning curves", "test accuracy (%)"),
+                "curves": lines_chart(
+                    accuracy[accuracy["setting"] == setting], styles, "Learning curves", "test accuracy (%)"
+                ),
                 "band_note": band_note(curves),
                 "accuracy": accuracy_table(curves),
                 "tests": tests_table(tests[tests["setting"] == setting], set(part["label"])),
-                "emd": emd_charts(here, styles),
+                "emd": emd_charts(of_setting, styles),
                 "heat": class_heat_maps(first, counts),
                 "seed": first["seed"].min(),
                 "images": images,

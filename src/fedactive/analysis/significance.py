@@ -196,11 +196,13 @@ def _checked(curves: pd.DataFrame) -> pd.DataFrame:
 def _settings(curves: pd.DataFrame) -> Iterator[tuple[Hashable, dict[str, pd.DataFrame]]]:
     """Every setting with the accuracies of every strategy, AL rounds × seeds, NaN where there is none."""
     table = _checked(curves)
-    strategies = sorted(table["strategy"].unique())
-    for setting, part in table.groupby("setting"):
-        wide = part.pivot_table(index="al_round", columns=["strategy", "seed"], values="accuracy")
-        wide = wide.reindex(columns=pd.MultiIndex.from_product([strategies, part["seed"].unique()]))
-        yield setting, {name: wide[name] for name in strategies}
+    strategies, seeds = sorted(table["strategy"].unique()), sorted(table["seed"].unique())
+    wide = table.pivot_table(
+        index=["setting", "al_round"], columns=["strategy", "seed"], values="accuracy"
+    ).reindex(columns=pd.MultiIndex.from_product([strategies, seeds]))
+    for setting, part in wide.groupby(level="setting"):
+        accuracy = part.droplevel("setting")
+        yield setting, {name: accuracy[name] for name in strategies}
 
 
 def _present(table: pd.DataFrame) -> dict[Hashable, NDArray[np.float64]]:
