@@ -17,7 +17,7 @@ SECONDS_TO_WAIT = 30.0  # for another process that writes
 
 
 class StoreError(UserError):
-    """The label store cannot be read or written, or was asked for something that makes no sense."""
+    """The label store cannot be read or written, or cannot do what it was asked."""
 
 
 class Database:

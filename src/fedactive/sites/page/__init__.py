@@ -1,0 +1,1 @@
+"""The labelling page: people answer in the browser, programs over the same HTTP."""

@@ -1,0 +1,123 @@
+"""JSON for the page's script, and for programs that label (docs/LABELLING.md)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from fedactive.sites.agreement import Action
+from fedactive.sites.answers import Event
+from fedactive.sites.label_studio import import_tasks
+from fedactive.sites.page import view
+from fedactive.sites.page.desk import AtDesk, FromThisPage, SignedIn
+from fedactive.sites.page.session import Session
+from fedactive.sites.queues import Queue
+
+MOST_AHEAD = 100
+
+router = APIRouter(prefix="/api")
+
+
+class Change(BaseModel):
+    queue: Queue = "round"
+    # Chosen by the sender: a request that is sent again, since its answer was lost, counts once.
+    key: str | None = Field(None, max_length=64)
+
+    def key_of(self, session: Session) -> str | None:
+        return None if self.key is None else f"{session.annotator.id} {self.key}"
+
+
+class Answer(Change):
+    sample: int
+    action: Action = "label"
+    label: int | None = None
+    seconds: float | None = Field(None, ge=0, le=86_400)
+    saw_guess: bool = False
+
+
+class Token(BaseModel):
+    token: str = Field(max_length=200)
+
+
+@router.post("/sign-in")
+def sign_in(request: Request, response: Response, desk: AtDesk, given: Token) -> view.Values:
+    session, cookie = desk.sessions.sign_in(request, given.token)
+    desk.sessions.set_cookie(request, response, cookie)
+    return {"annotator": session.annotator.name, "csrf": session.csrf, "classes": list(desk.classes)}
+
+
+@router.get("/next")
+def next_images(
+    desk: AtDesk,
+    session: SignedIn,
+    queue: Queue = "round",
+    count: Annotated[int, Query(ge=1, le=MOST_AHEAD)] = view.AHEAD,
+) -> view.Values:
+    return view.work(desk.store, session.annotator, queue, count)
+
+
+@router.post("/answer")
+def answer(desk: AtDesk, session: FromThisPage, given: Answer) -> view.Values:
+    if (given.action == "label") != (given.label is not None):
+        raise HTTPException(422, "A label needs its class, and only a label has one.")
+    if given.label is not None and not 0 <= given.label < len(desk.classes):
+        raise HTTPException(422, f"There is no class {given.label}: there are {len(desk.classes)}.")
+    desk.store.answers.record(
+        session.annotator,
+        given.sample,
+        given.action,
+        given.label,
+        seconds=given.seconds,
+        final=given.queue == "disputed",
+        saw_guess=given.saw_guess,
+        key=given.key_of(session),
+    )
+    return view.work(desk.store, session.annotator, given.queue, view.AHEAD)
+
+
+@router.post("/undo")
+def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
+    undone = desk.store.answers.undo(session.annotator, given.key_of(session))
+    work = view.work(desk.store, session.annotator, given.queue, view.AHEAD)
+    return work | {"undone": undone and _past(undone)}
+
+
+@router.get("/history")
+def history(
+    desk: AtDesk, session: SignedIn, count: Annotated[int, Query(ge=1, le=1000)] = 200
+) -> list[view.Values]:
+    """One's own answers, latest first."""
+    return [_past(event) for event in desk.store.answers.history(session.annotator, count)]
+
+
+@router.get("/guess/{sample}")
+def guess(desk: AtDesk, session: SignedIn, sample: int) -> view.Values:
+    """What the model thinks. Only on request: a guess that is always there becomes the answer."""
+    desk.must_be_asked_for(sample)
+    label, probability = (desk.guess(sample) if desk.guess else None) or (None, None)
+    return {"label": label, "probability": probability}
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+@router.post("/label-studio")
+def import_answers(
+    desk: AtDesk, session: FromThisPage, content: Annotated[bytes, Depends(_body)]
+) -> view.Values:
+    imported = import_tasks(desk.store, desk.images.names, desk.classes, content, session.annotator)
+    return asdict(imported)
+
+
+def _past(event: Event) -> dict[str, Any]:
+    return {
+        "sample": event.sample,
+        "image": f"/images/{event.sample}",
+        "action": event.action,
+        "label": event.label,
+        "final": bool(event.final),
+    }

@@ -1,0 +1,76 @@
+"""The labelling page as an application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from fedactive import __version__
+from fedactive.errors import UserError
+from fedactive.sites.answers import NotAsked
+from fedactive.sites.images import ImagePool
+from fedactive.sites.page import api, pages
+from fedactive.sites.page.desk import Desk, Guess
+from fedactive.sites.page.guard import Guard
+from fedactive.sites.page.server import PageServer, serve_page
+from fedactive.sites.page.session import Sessions, same_origin
+from fedactive.sites.store import LabelStore, StoreError
+
+__all__ = ["Guess", "PageServer", "create_app", "serve_page"]
+
+PACKAGE = "fedactive.sites.page"
+
+
+def create_app(
+    store: LabelStore,
+    images: ImagePool,
+    classes: Sequence[str],
+    *,
+    secret: bytes,
+    title: str,
+    guess: Guess | None = None,
+) -> FastAPI:
+    """`secret` signs the sessions; keep it over restarts to keep people signed in."""
+    templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
+    templates.globals |= {"title": title, "version": __version__}
+    desk = Desk(store, images, tuple(classes), Sessions(secret, store.annotators), templates, guess)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(same_origin)])
+    app.state.desk = desk
+    app.add_middleware(Guard)
+    app.mount("/static", StaticFiles(directory=str(files(PACKAGE).joinpath("static"))))
+    app.include_router(pages.router)
+    app.include_router(api.router)
+
+    def failed(
+        request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """JSON for scripts; for people a page, or the way to sign in."""
+        if request.url.path.startswith(("/api/", "/images/")):
+            return JSONResponse({"error": message}, status, headers)
+        if status == 401:
+            return RedirectResponse("/sign-in", 303)
+        return desk.page("error", desk.sessions.find(request), status, message=message)
+
+    @app.exception_handler(HTTPException)
+    def http_error(request: Request, error: HTTPException) -> Response:
+        message = "There is nothing here." if error.detail == "Not Found" else error.detail
+        return failed(request, error.status_code, message, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def not_valid(request: Request, error: RequestValidationError) -> Response:
+        faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
+        return failed(request, 422, "; ".join(faults))
+
+    @app.exception_handler(UserError)
+    def user_error(request: Request, error: UserError) -> Response:
+        status = 404 if isinstance(error, NotAsked) else 503 if isinstance(error, StoreError) else 400
+        return failed(request, status, str(error))
+
+    return app

@@ -1,0 +1,66 @@
+"""What every route needs at hand: the store, the images, the classes, who is signed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+
+from fedactive.sites.answers import NotAsked
+from fedactive.sites.images import ImagePool
+from fedactive.sites.page.session import Session, Sessions
+from fedactive.sites.store import LabelStore
+
+Guess = Callable[[int], tuple[int, float] | None]  # of an image: the model's class and its probability
+
+
+@dataclass(frozen=True)
+class Desk:
+    store: LabelStore
+    images: ImagePool
+    classes: Sequence[str]
+    sessions: Sessions
+    templates: Environment
+    guess: Guess | None
+
+    def page(
+        self, name: str, session: Session | None = None, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        html = self.templates.get_template(f"{name}.html.jinja").render(session=session, **values)
+        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+    def must_be_asked_for(self, sample: int) -> None:
+        """People see the images that a round wants labelled, and no others."""
+        if self.store.rounds.asking_for(sample) is None:
+            raise NotAsked(f"nobody asked for image {sample}")
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
+
+
+def _signed_in(request: Request, desk: AtDesk) -> Session:
+    session = desk.sessions.find(request)
+    if session is None:
+        raise HTTPException(401, "Sign in first.")
+    return session
+
+
+SignedIn = Annotated[Session, Depends(_signed_in)]
+
+
+def _from_this_page(request: Request, desk: AtDesk, session: SignedIn) -> Session:
+    desk.sessions.check_csrf(session, request.headers.get("x-csrf-token"))
+    return session
+
+
+# For requests that change something.
+FromThisPage = Annotated[Session, Depends(_from_this_page)]

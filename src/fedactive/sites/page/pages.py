@@ -1,0 +1,117 @@
+"""The pages people see, and the images on them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+
+from fedactive.sites.label_studio import export_tasks
+from fedactive.sites.page import view
+from fedactive.sites.page.desk import AtDesk, Desk, SignedIn
+from fedactive.sites.page.session import Session
+from fedactive.sites.queues import Queue
+
+FLAGGED_SHOWN = 60
+
+router = APIRouter()
+
+
+async def _form(request: Request) -> dict[str, str]:
+    fields = parse_qs((await request.body()).decode(errors="replace"))
+    return {name: values[-1] for name, values in fields.items()}
+
+
+Form = Annotated[dict[str, str], Depends(_form)]
+
+
+def _labelling(desk: Desk, session: Session, queue: Queue) -> HTMLResponse:
+    """A queue's next image; when there is none, why not and what comes next."""
+    work = view.work(desk.store, session.annotator, queue, view.AHEAD)
+    return desk.page(
+        "label" if work["state"] == "label" else "wait",
+        session,
+        work=work,
+        classes=view.classes_with_keys(desk.classes),
+        can_guess=desk.guess is not None,
+        late=desk.store.queues.left("late"),
+        disputed=len(desk.store.queues.disputed()),
+    )
+
+
+@router.get("/")
+def current(desk: AtDesk, session: SignedIn) -> HTMLResponse:
+    return _labelling(desk, session, "round")
+
+
+@router.get("/late")
+def late(desk: AtDesk, session: SignedIn) -> HTMLResponse:
+    return _labelling(desk, session, "late")
+
+
+@router.get("/disagreements")
+def disagreements(desk: AtDesk, session: SignedIn) -> HTMLResponse:
+    return _labelling(desk, session, "disputed")
+
+
+@router.get("/overview")
+def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
+    store = desk.store
+    current = store.rounds.current()
+    return desk.page(
+        "overview",
+        session,
+        round=current,
+        counts=store.rounds.counts(current) if current else None,
+        people=view.people(store),
+        agreements=view.agreements(store),
+        late=store.queues.left("late"),
+        disputed=len(store.queues.disputed()),
+        flagged=view.flagged(store, FLAGGED_SHOWN),
+        images=len(desk.images),
+        left_out=desk.images.report.sentences(),
+    )
+
+
+@router.get("/images/{sample}")
+def image(desk: AtDesk, session: SignedIn, sample: int) -> Response:
+    desk.must_be_asked_for(sample)
+    content, kind = desk.images.picture(sample)
+    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+
+
+@router.get("/label-studio.json")
+def export(desk: AtDesk, session: SignedIn, prefix: Annotated[str, Query(max_length=500)] = "") -> Response:
+    tasks = export_tasks(desk.store, desk.images.names, desk.classes, prefix)
+    headers = {"Content-Disposition": 'attachment; filename="label-studio.json"'}
+    return JSONResponse(tasks, headers=headers)
+
+
+@router.get("/sign-in")
+def sign_in_page(request: Request, desk: AtDesk) -> Response:
+    if desk.sessions.find(request):
+        return RedirectResponse("/", 303)
+    return desk.page("sign_in", message="")
+
+
+@router.post("/sign-in")
+def sign_in(request: Request, desk: AtDesk, fields: Form) -> Response:
+    try:
+        _, cookie = desk.sessions.sign_in(request, fields.get("token", ""))
+    except HTTPException as error:
+        refused = desk.page("sign_in", status=error.status_code, message=error.detail)
+        refused.headers.update(error.headers or {})
+        return refused
+    response = RedirectResponse("/", 303)
+    desk.sessions.set_cookie(request, response, cookie)
+    return response
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, desk: AtDesk, session: SignedIn, fields: Form) -> Response:
+    desk.sessions.check_csrf(session, fields.get("csrf"))
+    response = RedirectResponse("/sign-in", 303)
+    desk.sessions.set_cookie(request, response, "")
+    return response

@@ -1,0 +1,78 @@
+"""The page on a socket: loopback, or anywhere with a certificate."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from fedactive.errors import ConfigurationError, UserError
+
+SECONDS_TO_FINISH = 5
+
+
+class PageServer:
+    """Bound when made, so that a port in use is an error at once; `run` in any thread, `stop` from any."""
+
+    def __init__(
+        self, app: FastAPI, host: str, port: int, certificate: tuple[Path, Path] | None = None
+    ) -> None:
+        """`certificate`: the files of the certificate and of its key. Port 0 takes a free one."""
+        if certificate is None and not _is_loopback(host):
+            raise ConfigurationError(
+                "host", host, "this machine only (127.0.0.1, ::1, localhost), unless there is a certificate"
+            )
+        files = certificate or (None, None)
+        config = uvicorn.Config(
+            app,
+            ssl_certfile=files[0],
+            ssl_keyfile=files[1],
+            # Nobody stands in front of this server: an address in a header could only be made up.
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_level="warning",
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=SECONDS_TO_FINISH,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise UserError(
+                f"cannot use the certificate {files[0]} with the key {files[1]}: {error}"
+            ) from None
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self.socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise UserError(f"cannot serve on {host} port {port}: {error.strerror}") from None
+        name = f"[{host}]" if ":" in host else host
+        scheme = "https" if certificate else "http"
+        self.address = f"{scheme}://{name}:{self.socket.getsockname()[1]}"
+        self.server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        self.server.run(sockets=[self.socket])
+
+    def stop(self) -> None:
+        """Finish what is being answered, then end `run`."""
+        self.server.should_exit = True
+
+
+def serve_page(app: FastAPI, host: str, port: int, certificate: tuple[Path, Path] | None = None) -> None:
+    """Serve until the process ends."""
+    PageServer(app, host, port, certificate).run()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,125 @@
+"""What one person sees of the store: their next images, the round, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from statistics import median
+from typing import Any, Literal
+
+from fedactive.sites.agreement import cohen_kappa
+from fedactive.sites.annotators import Annotator
+from fedactive.sites.queues import Queue
+from fedactive.sites.rounds import Round
+from fedactive.sites.store import LabelStore
+
+AHEAD = 8  # images a browser has at hand
+ANSWERS_FOR_PACE = 20
+# Keys for classes in order; F flags and G uncovers the model's guess.
+CLASS_KEYS = "1234567890abcdehijklmnopqrstuvwxyz"
+
+State = Literal["label", "waiting", "done", "others", "closed"]
+Values = dict[str, Any]
+
+
+def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> Values:
+    """The next images of a queue, and everything the page shows around them.
+
+    `state`: "label" there are images; "waiting" no round was ever opened; "done" the open round has all its
+    answers; "others" what is left is with other people; "closed" the last round is closed.
+    """
+    requests = store.queues.next(annotator, queue, count)
+    current = store.rounds.with_id(requests[0].round_id) if requests else store.rounds.current()
+    counts = asdict(store.rounds.counts(current)) if current else {}
+    state: State = "waiting"
+    if requests:
+        state = "label"
+    elif current is not None:
+        state = "closed" if current.closed else "others" if counts["pending"] else "done"
+    images: list[Values] = [
+        {"sample": request.sample, "image": f"/images/{request.sample}"} for request in requests
+    ]
+    if queue == "disputed":
+        for image in images:
+            image["opinions"] = opinions(store, image["sample"])
+    return {
+        "queue": queue,
+        "state": state,
+        "images": images,
+        "round": _round(current),
+        "counts": counts,
+        "pace": pace(store, annotator),
+    }
+
+
+def classes_with_keys(classes: Sequence[str]) -> list[tuple[str, str]]:
+    """(key, class); the key is empty where there are more classes than keys."""
+    return [(key, name) for key, name in zip_longest(CLASS_KEYS[: len(classes)], classes, fillvalue="")]
+
+
+def opinions(store: LabelStore, sample: int) -> list[Values]:
+    """What people said about an image, without saying who: names would decide, not arguments."""
+    rows = store.database.rows(
+        "SELECT action, label, count(*) AS people FROM assignments"
+        " WHERE sample = ? AND action IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
+        sample,
+    )
+    return [dict(row) for row in rows]
+
+
+def pace(store: LabelStore, annotator: Annotator) -> float | None:
+    """Seconds per answer: the median of the last few, since everybody fetches a coffee now and then."""
+    seconds = [event.seconds for event in store.answers.history(annotator, ANSWERS_FOR_PACE)]
+    known = [s for s in seconds if s is not None]
+    return median(known) if known else None
+
+
+def people(store: LabelStore) -> list[Values]:
+    """What everybody has answered so far, over all rounds."""
+    rows = store.database.rows(
+        "SELECT p.name, sum(a.action = 'label') AS labelled, sum(a.action = 'skip') AS skipped,"
+        " sum(a.action = 'flag') AS flagged FROM annotators p"
+        " LEFT JOIN assignments a ON a.annotator = p.id GROUP BY p.id ORDER BY p.name"
+    )
+    return [{"name": name, "counts": [n or 0 for n in counts]} for name, *counts in rows]
+
+
+def agreements(store: LabelStore) -> list[Values]:
+    """Every two people who labelled the same images: on how many, how often equally, and Cohen's kappa."""
+    rows = store.database.rows(
+        "SELECT p.name AS first, r.name AS second, a.label AS one, b.label AS other FROM assignments a"
+        " JOIN assignments b ON b.sample = a.sample AND b.annotator > a.annotator"
+        " JOIN annotators p ON p.id = a.annotator JOIN annotators r ON r.id = b.annotator"
+        " WHERE a.action = 'label' AND b.action = 'label'"
+    )
+    pairs: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for first, second, one, other in rows:
+        pairs.setdefault((first, second), []).append((one, other))
+    return [
+        {
+            "names": names,
+            "images": len(both),
+            "equal": sum(one == other for one, other in both) / len(both),
+            "kappa": cohen_kappa([one for one, _ in both], [other for _, other in both]),
+        }
+        for names, both in sorted(pairs.items())
+    ]
+
+
+def flagged(store: LabelStore, limit: int) -> list[int]:
+    rows = store.database.rows("SELECT sample FROM standing WHERE outcome = 'flag' LIMIT ?", limit)
+    return [sample for (sample,) in rows]
+
+
+def _round(found: Round | None) -> Values | None:
+    if found is None:
+        return None
+    return {
+        "run": found.run,
+        "number": found.al_round,
+        "overlap": found.overlap,
+        "opened": found.opened.isoformat(timespec="seconds"),
+        "deadline": found.deadline and found.deadline.isoformat(timespec="seconds"),
+        "closed": found.closed and found.closed.isoformat(timespec="seconds"),
+    }
