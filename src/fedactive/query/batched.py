@@ -147,25 +147,26 @@ def k_centre(
     """As `kernels.k_centre`, but one step after another: looking ahead would save a GPU nothing."""
     device, most = points[0].device, max(counts)
     shuffle, orders = shuffles([len(x) for x in points], rngs, device)
-    x, free = padded([part[order] for part, order in zip(points, orders, strict=True)])
+    x, real = padded([part[order] for part, order in zip(points, orders, strict=True)])
     norms = (x * x).sum(2)
     nearest = torch.full_like(norms, torch.inf)
-    first, real = padded(anchors)
-    for part, there in zip(first.split(ANCHORS, 1), real.split(ANCHORS, 1), strict=True):
+    first, known = padded(anchors)
+    for part, there in zip(first.split(ANCHORS, 1), known.split(ANCHORS, 1), strict=True):
         if part.shape[1]:
             square = torch.where(there, (part * part).sum(2), torch.inf)
             products = torch.baddbmm(square[:, None], x, part.mT, alpha=-2)
             nearest = torch.minimum(nearest, (products.amin(2) + norms).clamp_min_(0))
     chosen = torch.empty(len(points), most, dtype=torch.long, device=device)
     scores = torch.empty(len(points), most, device=device)
+    taken = ~real
     for step in range(most):
-        left = torch.where(free, nearest, -torch.inf)
+        left = nearest.masked_fill(taken, -torch.inf)
         centre = left.argmax(1, keepdim=True)
         chosen[:, step : step + 1] = centre
         scores[:, step : step + 1] = left.gather(1, centre)
         square = norms.gather(1, centre)[:, None]
         distance = torch.baddbmm(square, x, rows(x, centre).mT, alpha=-2)[:, :, 0] + norms
         nearest = torch.minimum(nearest, distance.clamp_min_(0))
-        free.scatter_(1, centre, False)
+        taken.scatter_(1, centre, True)
     chosen, scores = shuffle.gather(1, chosen), scores.nan_to_num(posinf=0.0)
     return [(chosen[k, :count], scores[k, :count]) for k, count in enumerate(counts)]
