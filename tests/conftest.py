@@ -6,12 +6,13 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side, one per core; before torch is imported
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from browser import Browser, missing
 from fedactive.data import Dataset, load
 from fedactive.experiment import Experiment
 
@@ -41,6 +42,15 @@ def small(tmp_path: Path) -> Callable[..., Experiment]:
         return Experiment(**(values | changes))  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real Chromium, one for all tests of a process; without one they are skipped."""
+    if reason := missing():
+        pytest.skip(reason)
+    with Browser() as window:
+        yield window
 
 
 @pytest.fixture(autouse=True)

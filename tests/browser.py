@@ -1,0 +1,109 @@
+"""A real Chromium, driven as WebDriver says (https://www.w3.org/TR/webdriver2/): JSON over HTTP to chromedriver."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+SECONDS = 60  # for one command: a busy machine takes long to start a browser
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Space": " "}
+
+
+def missing() -> str:
+    """Why there is no browser here, or nothing."""
+    absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"{' and '.join(absent)} not installed (make browser)" if absent else ""
+
+
+class Browser:
+    """One window. Use it as a context, or close it."""
+
+    def __init__(self) -> None:
+        command = ["chromedriver", "--port=0"]
+        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.driver.stdout is not None
+        port = next(
+            found[1]
+            for line in self.driver.stdout
+            if (found := re.search(r"successfully on port (\d+)", line))
+        )
+        self.port, self.session = int(port), ""
+        options = {"binary": shutil.which("chromium"), "args": FLAGS.split()}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        try:
+            started = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        except BaseException:
+            self.close()
+            raise
+        self.session = f"/session/{started['sessionId']}"
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None)
+            value = json.loads(connection.getresponse().read())["value"]
+        finally:
+            connection.close()
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"{method} {path}: {value['error']}: {value['message']}")
+        return value
+
+    def open(self, url: str, width: int = 1200, height: int = 900, *, dark: bool = False) -> None:
+        """Load a page in a window of that size; what the console said before is forgotten."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.chromium("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.chromium("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.console()
+        self.call("POST", f"{self.session}/url", {"url": url})
+
+    def chromium(self, command: str, parameters: dict[str, Any]) -> Any:
+        """A command of Chromium's own protocol, for what WebDriver does not know."""
+        path = f"{self.session}/goog/cdp/execute"
+        return self.call("POST", path, {"cmd": command, "params": parameters})
+
+    def run(self, script: str) -> Any:
+        """What a script returns; `return` it."""
+        return self.call("POST", f"{self.session}/execute/sync", {"script": script, "args": []})
+
+    def press(self, *keys: str) -> None:
+        """Press keys, as a person does, wherever the focus is; names are in KEYS."""
+        strokes = [
+            {"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")
+        ]
+        keyboard = {"type": "key", "id": "keyboard", "actions": strokes}
+        self.call("POST", f"{self.session}/actions", {"actions": [keyboard]})
+
+    def console(self) -> list[str]:
+        """What the console said since this was last asked, and what went wrong in scripts."""
+        entries = self.call("POST", f"{self.session}/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries]
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self.call("GET", f"{self.session}/screenshot")))
+
+    def close(self) -> None:
+        try:
+            if self.session:
+                self.call("DELETE", self.session)
+        finally:
+            self.driver.terminate()
+            self.driver.wait(10)
+            assert self.driver.stdout is not None
+            self.driver.stdout.close()
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
