@@ -16,6 +16,7 @@ from fedactive.query.pool import Outputs, Pool
 from fedactive.query.random import Random
 from fedactive.query.strategy import (
     STRATEGIES,
+    BatchedStrategy,
     OneModelStrategy,
     ScoringStrategy,
     Selection,
@@ -30,6 +31,7 @@ __all__ = [
     "STRATEGIES",
     "AlfaMix",
     "Badge",
+    "BatchedStrategy",
     "Coreset",
     "EnsembleLogit",
     "EnsembleRank",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -10,9 +9,8 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
-from fedactive.query.kernels import cluster_means, draw, full_precision
+from fedactive.query.kernels import RESTARTS, cluster_means, draw, full_precision, trials
 
-RESTARTS = 10
 CHECK_EVERY = 4  # iterations between two questions to the GPU, which then has to be waited for
 
 
@@ -25,11 +23,6 @@ def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -
         for x, k in zip(points, counts, strict=True)
     ]
     return in_groups(kmeans, costs, points, counts, rngs)
-
-
-def trials(k: int) -> int:
-    """Of so many draws k-means++ takes the best."""
-    return 2 + int(math.log(k))
 
 
 def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs, restarts: int) -> Tensor:
@@ -117,7 +110,7 @@ def update_centres(
     most, points = used.shape[1], x.flatten(0, 1)
     run = torch.arange(clients * restarts, device=x.device).view(clients, restarts, 1)
     start = n * torch.arange(clients, device=x.device)[:, None, None]  # of each client in `points`
-    # Numbered through, with one more cluster per run for what is not real, all means are those of one client.
+    # Clusters are numbered over all runs, each with one more for its padding: one call gives all means.
     numbered = (cluster + (most + 1) * run).flatten()
     row = (start + torch.arange(n, device=x.device)).expand_as(cluster).flatten()
     means, empty = cluster_means(points, numbered, (most + 1) * run.numel(), row)

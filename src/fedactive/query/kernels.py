@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+RESTARTS = 10  # of k-means
+
 
 @contextmanager
 def full_precision() -> Iterator[None]:
@@ -121,15 +123,20 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
     return shuffle[chosen], scores.nan_to_num(posinf=0.0)
 
 
+def trials(k: int) -> int:
+    """Of so many draws k-means++ takes the best."""
+    return 2 + int(math.log(k))
+
+
 @full_precision()
 def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int = 1) -> Tensor:
     """Starting centres (restarts, k, d), each the best of a few drawn with probability proportional to D².
 
-    Arthur & Vassilvitskii (2007), in their greedy form: of 2 + ln k draws the one that lowers ΣD² most. The
+    Arthur & Vassilvitskii (2007), in their greedy form: of a few draws the one that lowers ΣD² most. The
     restarts are independent and go side by side.
     """
-    n, trials = len(points), 2 + int(math.log(k))
-    uniform = torch.rand(k, restarts, trials, generator=rng).to(points.device)
+    n, tried = len(points), trials(k)
+    uniform = torch.rand(k, restarts, tried, generator=rng).to(points.device)
     norms = (points * points).sum(1)
     chosen = torch.empty(restarts, k, dtype=torch.long, device=points.device)
     nearest = points.new_ones(restarts, n)  # the first one is drawn uniformly
@@ -137,7 +144,7 @@ def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int
         drawn = draw(nearest, uniform[step])
         flat = drawn.flatten()
         distance = torch.addmm(norms, points[flat], points.T, alpha=-2).add_(norms[flat, None])
-        distance = distance.clamp_min_(0).view(restarts, trials, n)
+        distance = distance.clamp_min_(0).view(restarts, tried, n)
         if step:
             distance = torch.minimum(distance, nearest[:, None])
         best = distance.sum(2).argmin(1, keepdim=True)
@@ -151,7 +158,7 @@ def kmeans(
     points: Tensor,
     k: int,
     rng: torch.Generator,
-    restarts: int = 10,
+    restarts: int = RESTARTS,
     iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> Tensor:
