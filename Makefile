@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint types unit clean
+.PHONY: help setup demo test lint types unit browser clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,8 +30,21 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-unit: setup
+unit: setup browser
 	$(BIN)/pytest -n 2
+
+# Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so.
+browser: ## install Chromium for the tests, where it is missing and that needs no password
+	@as_root=$$([ "$$(id -u)" = 0 ] || echo sudo -n); \
+	there() { command -v chromium && command -v chromedriver; } > /dev/null; \
+	allowed() { command -v apt-get && $$as_root true; } > /dev/null 2>&1 < /dev/null; \
+	install() { \
+		timeout -k 10 120 $$as_root apt-get -qq update; \
+		timeout -k 10 600 $$as_root env DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install --no-install-recommends chromium chromium-driver; \
+	} > /dev/null 2>&1 < /dev/null; \
+	if ! there && allowed; then echo "installing Chromium for tests in a browser"; install; fi; \
+	there || echo "Chromium is missing and cannot be installed: tests in a browser are skipped"
 
 clean: ## remove .venv and caches (run folders are kept)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

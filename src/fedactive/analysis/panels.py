@@ -247,7 +247,7 @@ def time_panel(part: pd.DataFrame, seconds: pd.DataFrame, bought: pd.Series) -> 
     for name, values in zip(map(str, table.index), table.to_numpy(), strict=True):
         numbers = [*values, values.sum()]
         cells = [{"value": labels[name], "text": f"{labels[name]:,.0f}"}]
-        cells += [{"value": v, "text": f"{v:.3g}"} for v in numbers]
+        cells += [{"value": v, "text": f"{v:.3g}" if v >= 0.001 else "0"} for v in numbers]
         rows.append({"name": name, "cells": cells})
     chart = bar_chart(
         dict(zip(map(str, table.index), table.to_numpy().tolist(), strict=True)),
