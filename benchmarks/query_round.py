@@ -1,6 +1,6 @@
 """The selection of a whole round: all clients at once against one after another, on a GPU if there is one.
 
-    python benchmarks/query_round.py [--clients 10] [--pool 4750] [--budget 250] [--trials 5] [--device auto]
+    python benchmarks/query_round.py [--clients 10] [--pool 4750] [--budget 250] [--trials 3] [--device auto]
 
 Pools are synthetic, so no dataset is needed: outputs like those of a trained model. What is measured is what
 `Strategy.select_all` and `Strategy.select` do from the models' outputs on, up to positions on the host. Both
@@ -68,7 +68,7 @@ def main(
     clients: Annotated[int, typer.Option(help="clients of the round")] = 10,
     pool: Annotated[int, typer.Option(help="unlabelled samples of each")] = 4750,
     budget: Annotated[int, typer.Option(help="samples to choose for each")] = 250,
-    trials: Annotated[int, typer.Option(help="measurements of each")] = 5,
+    trials: Annotated[int, typer.Option(help="measurements of each")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
 ) -> None:
     place = choose_device(device)
