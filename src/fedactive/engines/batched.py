@@ -64,11 +64,10 @@ class BatchedEngine(Engine):
         stack = self.stack(len(jobs), terms)
         plan = Plan.of(jobs, stack.width, self.recipe, self.device)
         stack.load(jobs)
-        stops = any(job.stop_accuracy is not None for job in jobs)
         for epoch in plan.rows:
             for row in epoch:
                 stack.step(row)
-            if stops and stack.stop(jobs):
+            if stack.own and stack.stop():
                 break
         return stack.results(len(jobs))
 
@@ -97,6 +96,8 @@ class BatchedEngine(Engine):
 
     def close(self) -> None:
         self.stacks.clear()
+        if self.device.type == "cuda":
+            torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain
 
 
 def stack_kind(model: Classifier, images: torch.Tensor, recipe: Recipe) -> type[Stack]:

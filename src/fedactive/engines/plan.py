@@ -37,9 +37,9 @@ class Plan:
             samples[k, : counts[k]], labels[k, : counts[k]] = job.samples, job.labels
             made = steps_per_epoch(len(job.samples), batch)
             rates[k, : job.epochs, :made] = torch.tensor(job.rates, dtype=torch.float64).view(-1, made)
-        absent = order < 0
-        for k, job in enumerate(jobs):
-            absent[k, job.epochs :] = True
+        own_epochs = torch.tensor([job.epochs for job in jobs], device=device)
+        over = torch.arange(epochs, device=device) >= own_epochs[:, None]
+        absent = (order < 0) | over[:, :, None]
         place = order.clamp_min(0).flatten(1)
         code = samples.to(device).gather(1, place).view_as(order) * 2
         if recipe.flip:

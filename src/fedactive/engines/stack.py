@@ -102,6 +102,7 @@ class Stack(ABC):
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
+        self.own: dict[int, tuple[Tensor, Tensor, float]] = {}  # samples of clients that may stop, and when
         self.graph: torch.cuda.CUDAGraph | None = None
         self.batch, self.update = self.prepare_batch, self.descend
         if device.type == "cuda":
@@ -118,21 +119,27 @@ class Stack(ABC):
         """Begin these jobs; what is left of the stack's width does nothing."""
         if self.graph is None and self.parameters.is_cuda:
             self.capture()
-        packed: dict[int, int] = {}  # nearly always all clients begin at one point: write it once
-        for k, job in enumerate(jobs):
-            same = packed.setdefault(id(job.start), k)
-            if same == k:
-                self.layout.pack(job.start, self.parameters[k])
-                self.buffer_layout.pack(job.start, self.statistics[k])
-            else:
-                self.parameters[k] = self.parameters[same]
-                self.statistics[k] = self.statistics[same]
-            if self.drift is not None:
+        # Nearly always all clients begin at one point, which is then brought here only once.
+        firsts = {id(job.start): k for k, job in reversed(list(enumerate(jobs)))}
+        for k in firsts.values():
+            self.layout.pack(jobs[k].start, self.parameters[k])
+            self.buffer_layout.pack(jobs[k].start, self.statistics[k])
+            for name, counter in self.counters.items():
+                counter[k] = jobs[k].start[name]
+        source = torch.tensor([firsts[id(job.start)] for job in jobs], device=self.active.device)
+        for rows in (self.parameters, self.statistics, *self.counters.values()):
+            rows[: len(jobs)] = rows[source]
+        if self.drift is not None:
+            for k, job in enumerate(jobs):
                 self.layout.pack(job.drift or {}, self.drift[k].zero_())
-        for name, counter in self.counters.items():
-            counter[: len(jobs)] = torch.stack([job.start[name] for job in jobs])
         if self.start is not None:
             self.start.copy_(self.parameters)
+        place = self.images.device
+        self.own = {
+            k: (self.images[job.samples.to(place)], job.labels.to(place), job.stop_accuracy)
+            for k, job in enumerate(jobs)
+            if job.stop_accuracy is not None
+        }
         self.mu.fill_(jobs[0].proximal)
         self.velocity.zero_()
         self.steps.zero_()
@@ -209,21 +216,13 @@ class Stack(ABC):
     # --- early stop
 
     @torch.no_grad()
-    def stop(self, jobs: Sequence[LocalJob]) -> bool:
+    def stop(self) -> bool:
         """Clients that have learnt their own samples well enough stop; has everyone?"""
         self.model.eval()
-        for k, job in enumerate(jobs):
-            if job.stop_accuracy is not None:
-                pixels, labels = (
-                    self.images[job.samples.to(self.images.device)],
-                    job.labels.to(self.images.device),
-                )
-                logits = [
-                    self.logits(self.weights[k], part)
-                    for part in pixels.split(INFERENCE_BATCH[pixels.device.type])
-                ]
-                right = (torch.cat(logits).argmax(1) == labels).float().mean()
-                self.active[k] &= right < job.stop_accuracy
+        for k, (pixels, labels, enough) in self.own.items():
+            parts = pixels.split(INFERENCE_BATCH[pixels.device.type])
+            logits = torch.cat([self.logits(self.weights[k], part) for part in parts])
+            self.active[k] &= (logits.argmax(1) == labels).float().mean() < enough
         return not bool(self.active.any())
 
     def logits(self, weights: Weights, pixels: Tensor) -> Tensor:

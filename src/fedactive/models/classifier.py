@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,19 +60,55 @@ class BatchNorm(nn.BatchNorm2d):
         here = present.float()[:, None, None, None]
         values = here.sum() * x[0, 0].numel()
         enough = values > 1
-        wide = x.float()
-        mean = (wide * here).sum((0, 2, 3)) / values.clamp_min(1)
-        variance = ((wide - column(mean)).square() * here).sum((0, 2, 3)) / values.clamp_min(1)
         with torch.no_grad():
-            before = self.running_mean.clone(), self.running_var.clone()
+            # Sums around the running mean, which is near: one pass over the map, and no digits are lost.
+            off = (x.float() - column(self.running_mean)) * here
+            distance = off.sum((0, 2, 3)) / values.clamp_min(1)
+            variance = off.square().sum((0, 2, 3)) / values.clamp_min(1) - distance.square()
+            mean, variance = self.running_mean + distance, variance.clamp_min(0)
+            used_mean = torch.where(enough, mean, self.running_mean)
+            used_variance = torch.where(enough, variance, self.running_var)
             share = enough * self.momentum
             self.running_mean.lerp_(mean, share)
             self.running_var.lerp_(variance * (values / (values - 1).clamp_min(1)), share)
             self.num_batches_tracked.add_(enough)
-        mean = torch.where(enough, mean, before[0])
-        variance = torch.where(enough, variance, before[1])
-        scale = self.weight * (variance + self.eps).rsqrt()
-        return ((wide - column(mean)) * column(scale) + column(self.bias)).to(x.dtype)
+        inverse = (used_variance + self.eps).rsqrt()
+        y: Tensor = PartialNorm.apply(  # type: ignore[no-untyped-call]
+            x, self.weight, self.bias, used_mean, inverse, here, enough / values.clamp_min(1)
+        )
+        return y
+
+
+class PartialNorm(torch.autograd.Function):
+    """y = γ·x̂ + β with x̂ = (x - mean)·inverse, where mean and variance are those of x itself.
+
+    dx = γ·inverse·(dy - mean(dy) - x̂·mean(dy·x̂)) over the rows that are here; `share` is one over the number
+    of values, or 0 if mean and variance are not those of x.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        inverse: Tensor,
+        here: Tensor,
+        share: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight, mean, inverse, here, share)
+        return ((x.float() - column(mean)) * column(inverse * weight) + column(bias)).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, mean, inverse, here, share = ctx.saved_tensors
+        dz = dy.float() * here
+        x_hat = (x.float() - column(mean)) * column(inverse)
+        d_bias, d_weight = dz.sum((0, 2, 3)), (dz * x_hat).sum((0, 2, 3))
+        common = (column(d_bias) + x_hat * column(d_weight)) * share * here
+        dx = column(weight * inverse) * (dz - common)
+        return dx.to(x.dtype), d_weight, d_bias, None, None, None, None
 
 
 def column(values: Tensor) -> Tensor:

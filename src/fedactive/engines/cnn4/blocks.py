@@ -19,6 +19,7 @@ from fedactive.engines.cnn4.norm import (
     SLOPE,
     WIDTH,
     count_present,
+    product,
     row,
     settle,
     settle_gradient,
@@ -48,9 +49,10 @@ def convolve(x, work, present, y, partial, LENGTH: tl.constexpr, BATCH: tl.const
         place = (first + m + down * BREADTH + right)[:, None] * WIDTH + c[None, :]
         values = tl.load(x + place, mask=inside[:, None], other=0.0)
         weights = tl.load(work + client * LENGTH + c[:, None] * (9 * WIDTH) + tap * WIDTH + c[None, :])
-        if not BACKWARD:  # rows of the weights are outputs
-            weights = tl.trans(weights)
-        total = tl.dot(values, weights, total, input_precision=PRECISION)
+        if BACKWARD:
+            total = product(values, weights, total, PRECISION)
+        else:  # rows of the weights are outputs
+            total = tl.dot(values, tl.trans(weights), total, input_precision=PRECISION)
     tl.store(y + (first + m)[:, None] * WIDTH + c[None, :], total.to(y.dtype.element_ty), mask=there[:, None])
     if not BACKWARD:
         image = client * BATCH + m // (HEIGHT * BREADTH)
@@ -216,11 +218,11 @@ def weight_gradient(x, dy, partial, BATCH: tl.constexpr, HEIGHT: tl.constexpr, B
         inside = there & (h + down >= 0) & (h + down < HEIGHT)
         place = x + (first + m + down * BREADTH)[:, None] * WIDTH + c[None, :]
         value = tl.load(place - WIDTH, mask=(inside & (w > 0))[:, None], other=0.0)
-        left = tl.dot(d, value, left, input_precision=PRECISION)
+        left = product(d, value, left, PRECISION)
         value = tl.load(place, mask=inside[:, None], other=0.0)
-        middle = tl.dot(d, value, middle, input_precision=PRECISION)
+        middle = product(d, value, middle, PRECISION)
         value = tl.load(place + WIDTH, mask=(inside & (w < BREADTH - 1))[:, None], other=0.0)
-        right = tl.dot(d, value, right, input_precision=PRECISION)
+        right = product(d, value, right, PRECISION)
     place = partial + (client * parts + part) * 9 * WIDTH * WIDTH
     place += c[:, None] * (9 * WIDTH) + (down + 1) * 3 * WIDTH + c[None, :]
     tl.store(place, left)

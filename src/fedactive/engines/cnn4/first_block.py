@@ -24,6 +24,7 @@ from fedactive.engines.cnn4.norm import (
     SHIFT,
     WIDTH,
     count_present,
+    product,
     row,
     settle,
     settle_gradient,
@@ -64,7 +65,7 @@ def patch_sums(images, present, partial, BATCH: tl.constexpr, HEIGHT: tl.constex
         there = there & (tl.load(present + image, mask=there, other=0) > 0)
         h, w = m // BREADTH % HEIGHT, m % BREADTH
         p = patches(images, image, h, w, there, HEIGHT, BREADTH, INTO, PATCH)
-        total = tl.dot(tl.trans(p), p, total, input_precision=PRECISION)
+        total = product(tl.trans(p), p, total, PRECISION)
     k = tl.arange(0, PATCH)
     tl.store(partial + ((client * parts + part) * PATCH + k[:, None]) * PATCH + k[None, :], total)
 
@@ -152,12 +153,15 @@ def first_backward(images, present, work, norm, d_pooled, partial, partial_sums,
         h, w = m // half_breadth % half_height * 2, m % half_breadth * 2
         place = (client * BATCH * half_height * half_breadth + m)[:, None] * WIDTH + c[None, :]
         d_out = tl.load(d_pooled + place, mask=there[:, None], other=0.0).to(tl.float32)
-        best = tl.full((BLOCK, WIDTH), float("-inf"), tl.float32)
-        best_y = tl.zeros((BLOCK, WIDTH), tl.float32)
+        p0 = patches(images, image, h, w, there, HEIGHT, BREADTH, INTO, PATCH)
+        p1 = patches(images, image, h, w + 1, there, HEIGHT, BREADTH, INTO, PATCH)
+        p2 = patches(images, image, h + 1, w, there, HEIGHT, BREADTH, INTO, PATCH)
+        p3 = patches(images, image, h + 1, w + 1, there, HEIGHT, BREADTH, INTO, PATCH)
+        best_y = tl.dot(p0, weights, input_precision=PRECISION)
+        best = best_y * scale[None, :] + shift[None, :]
         where = tl.zeros((BLOCK, WIDTH), tl.int32)
-        for j in tl.static_range(4):
-            p = patches(images, image, h + j // 2, w + j % 2, there, HEIGHT, BREADTH, INTO, PATCH)
-            y = tl.dot(p, weights, input_precision=PRECISION)
+        for j in tl.static_range(1, 4):
+            y = tl.dot(p1 if j == 1 else (p2 if j == 2 else p3), weights, input_precision=PRECISION)
             z = y * scale[None, :] + shift[None, :]
             higher = z > best  # of equal ones the first, as PyTorch has it
             best_y, where = tl.where(higher, y, best_y), tl.where(higher, j, where)
@@ -165,10 +169,10 @@ def first_backward(images, present, work, norm, d_pooled, partial, partial_sums,
         dz = tl.where(best > 0, d_out, 0.0)
         sum_dz += tl.sum(dz, 0)
         sum_dz_x += tl.sum(dz * (best_y - mean[None, :]) * inverse[None, :], 0)
-        for j in tl.static_range(4):
-            p = patches(images, image, h + j // 2, w + j % 2, there, HEIGHT, BREADTH, INTO, PATCH)
-            chosen = tl.where(where == j, dz, 0.0).to(p.dtype)
-            total = tl.dot(tl.trans(p), chosen, total, input_precision=PRECISION)
+        total = product(tl.trans(p0), tl.where(where == 0, dz, 0.0).to(p0.dtype), total, PRECISION)
+        total = product(tl.trans(p1), tl.where(where == 1, dz, 0.0).to(p0.dtype), total, PRECISION)
+        total = product(tl.trans(p2), tl.where(where == 2, dz, 0.0).to(p0.dtype), total, PRECISION)
+        total = product(tl.trans(p3), tl.where(where == 3, dz, 0.0).to(p0.dtype), total, PRECISION)
     k = tl.arange(0, PATCH)
     place = client * parts + part
     tl.store(partial + (place * PATCH + k[:, None]) * WIDTH + c[None, :], total)

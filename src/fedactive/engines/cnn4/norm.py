@@ -20,6 +20,27 @@ ROWS = 6
 
 
 @triton.jit
+def product(a, b, total, PRECISION: tl.constexpr):
+    """total + a·b for operands that the tensor cores do not find in the order they need.
+
+    They can turn 16-bit numbers around, not 32-bit ones. So a TF32 product is made of three bfloat16 ones:
+    two of these carry 16 bits of a number, TF32 carries 11.
+    """
+    if PRECISION == "tf32" and a.dtype == tl.float32:
+        a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)
+        a_low, b_low = (
+            (a - a_high.to(tl.float32)).to(tl.bfloat16),
+            (b - b_high.to(tl.float32)).to(tl.bfloat16),
+        )
+        total = tl.dot(a_low, b_high, total)
+        total = tl.dot(a_high, b_low, total)
+        total = tl.dot(a_high, b_high, total)
+    else:
+        total = tl.dot(a, b, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
 def row(norm, client, which):
     return norm + (client * 6 + which) * WIDTH + tl.arange(0, WIDTH)
 

@@ -1,0 +1,233 @@
+"""Training speed on a GPU, in one run: the batched engine, the sequential one, and a plain per-client loop.
+
+    python benchmarks/gpu_engine.py [--trials 3] [--data-dir FOLDER]
+
+Every figure is that of whole FL rounds through `engine.train`: batches, flips, loading and returning weights
+included. With `--data-dir` (official CIFAR-10 files) it also times LoGo runs from the command line, from the
+start of the process to the finished run folder, and compares learning curves between precisions.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import torch
+import typer
+
+from fedactive.engines import BatchedEngine, Engine, SequentialEngine
+from fedactive.engines.batched import saved_bytes
+from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.federated.weights import placed
+from fedactive.models import ModelSpec
+from fedactive.state import round_accuracy
+from plain_loop import noise, plain_loop
+
+GPU = torch.device("cuda")
+EPOCHS = 5
+# model, clients, samples per client, precision, what the issue of this engine asked for
+SETTINGS = (
+    ("cnn4", 10, 1000, "bf16", 450_000),
+    ("cnn4", 10, 1000, "tf32", 330_000),
+    ("cnn4", 10, 1000, "fp32", None),
+    ("cnn4", 40, 1000, "bf16", None),
+    ("cnn4", 1000, 50, "tf32", None),
+    ("resnet18", 10, 320, "bf16", 55_000),
+    ("resnet18", 10, 320, "tf32", None),
+    ("mobilenet", 10, 320, "bf16", 100_000),
+    ("mobilenet", 10, 320, "tf32", None),
+)
+
+
+def spec(model: str) -> ModelSpec:
+    return ModelSpec(model, (3, 32, 32), 10)
+
+
+def round_of(model: str, clients: int, samples: int, epochs: int = EPOCHS) -> list[LocalJob]:
+    start = placed(spec(model).initial_weights(torch.Generator().manual_seed(0)), GPU)
+    labels = torch.zeros(samples, dtype=torch.long)
+    rates = (0.01,) * (epochs * steps_per_epoch(samples, 64))
+    return [
+        LocalJob(start, torch.arange(k * samples, (k + 1) * samples) % 50_000, labels, epochs, rates, k)
+        for k in range(clients)
+    ]
+
+
+def seconds(work: Callable[[], object], trials: int) -> float:
+    """Median over the trials, after one to warm up."""
+    times = []
+    for trial in range(trials + 1):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        if trial:
+            times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def speed(engine: Engine, model: str, clients: int, samples: int, trials: int, epochs: int = EPOCHS) -> float:
+    with closing(engine):
+        jobs = round_of(model, clients, samples, epochs)
+        return clients * samples * epochs / seconds(lambda: engine.train(jobs), trials)
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written per second by a large copy."""
+    source = torch.empty(2**32, dtype=torch.uint8, device=GPU).random_()
+    target = torch.empty_like(source)
+    return 2 * source.numel() / seconds(lambda: target.copy_(source), 5)
+
+
+def throughput(trials: int) -> None:
+    data = noise(50_000)
+    held = list(torch.arange(640).split(64))
+    plain = 640 / seconds(plain_loop(data, held, 4, "cuda"), 1)
+    print(f"\n{'samples/s':50}{'':>11}  against plain  wanted")
+    print(f"{'plain loop, PIL DataLoader, 4 processes, cnn4':50}{plain:>11,.0f}")
+    for model in ("cnn4", "resnet18", "mobilenet"):
+        engine = SequentialEngine(spec(model), data, Recipe(precision="tf32"), GPU)
+        value = speed(engine, model, 4, 320, 1, epochs=1)
+        print(f"{f'sequential engine, {model}, tf32':50}{value:>11,.0f}", flush=True)
+    for model, clients, samples, precision, wanted in SETTINGS:
+        engine_batched = BatchedEngine(spec(model), data, Recipe(precision=precision), GPU)
+        value = speed(engine_batched, model, clients, samples, trials)
+        name = f"batched engine, {model}, {clients} clients, {precision}"
+        ratio = f"{value / plain:12.0f}x" if model == "cnn4" else ""
+        print(f"{name:50}{value:>11,.0f}{ratio:>15}  {f'{wanted:,}' if wanted else '':>7}", flush=True)
+        torch.cuda.empty_cache()
+    bandwidth = copy_bandwidth()
+    moved = 4 * saved_bytes(spec("cnn4")) / 2
+    print(
+        f"copy bandwidth {bandwidth / 1e12:.2f} TB/s: storing cnn4's maps in 16 bits, written and read once "
+        f"forward and once backward, would bound it at {bandwidth / moved:,.0f} samples/s"
+    )
+
+
+def start_up(model: str, precision: str) -> None:
+    """Print the seconds from a new engine to its first finished round (in a process of its own)."""
+    data = noise(1000)
+    begun = time.perf_counter()
+    engine = BatchedEngine(spec(model), data, Recipe(precision=precision), GPU)
+    engine.train(round_of(model, 10, 64, 1))
+    torch.cuda.synchronize()
+    print(f"{time.perf_counter() - begun:.1f}")
+
+
+def start_ups() -> None:
+    print("\nstart-up in seconds (compile and record), 10 clients      first time   with its cache")
+    for model, precision in (("cnn4", "bf16"), ("cnn4", "tf32"), ("resnet18", "bf16"), ("mobilenet", "bf16")):
+        with tempfile.TemporaryDirectory() as cache:
+            places = {"TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor", "TRITON_CACHE_DIR": f"{cache}/triton"}
+            code = f"import gpu_engine; gpu_engine.start_up({model!r}, {precision!r})"
+            times = [
+                subprocess.run(
+                    [sys.executable, "-c", code],
+                    env=os.environ | places,
+                    cwd=Path(__file__).parent,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout.strip()
+                for _ in range(2)
+            ]
+        print(f"{f'{model}, {precision}':58}{times[0]:>10}{times[1]:>17}", flush=True)
+
+
+def train_for(duration: float, begin_at: float) -> None:
+    """Print samples/s of FL rounds from a given moment on (in a process of its own, beside others)."""
+    engine = BatchedEngine(spec("cnn4"), noise(50_000), Recipe(precision="tf32"), GPU)
+    jobs = round_of("cnn4", 10, 1000)
+    engine.train(jobs)
+    time.sleep(max(0.0, begin_at - time.time()))
+    begun, rounds = time.perf_counter(), 0
+    while time.perf_counter() - begun < duration:
+        engine.train(jobs)
+        torch.cuda.synchronize()
+        rounds += 1
+    print(rounds * 10 * 1000 * EPOCHS / (time.perf_counter() - begun))
+
+
+def side_by_side() -> None:
+    print("\nruns side by side on one GPU (cnn4, 10 clients, tf32)      samples/s of all together")
+    alone = 0.0
+    for count in (1, 2, 4):
+        code = f"import gpu_engine; gpu_engine.train_for(5, {time.time() + 25})"
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                cwd=Path(__file__).parent,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for _ in range(count)
+        ]
+        total = sum(float(process.communicate()[0]) for process in processes)
+        alone = alone or total
+        print(f"{f'{count} at a time':58}{total:>12,.0f}  ({total / alone:.2f}x)", flush=True)
+
+
+def experiment(data_dir: Path, runs: Path, *options: str) -> float:
+    """One run of the command-line program on CIFAR-10 as in the paper, in seconds."""
+    begun = time.perf_counter()
+    flags = ["--data-dir", str(data_dir), "--runs-dir", str(runs), "--partition", "reference"]
+    command = [sys.executable, "-m", "fedactive", "run", "--dataset", "cifar10", *flags, *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def whole_runs(data_dir: Path) -> None:
+    print("\nwhole LoGo runs on CIFAR-10 from the command line, seconds      measured  wanted")
+    with tempfile.TemporaryDirectory() as folder:
+        for share, rounds, wanted in ((20, 4, 45), (80, 16, 480)):
+            options = ["--strategy", "logo", "--rounds", str(rounds)]
+            took = experiment(data_dir, Path(folder) / str(share), *options)
+            print(f"{f'to {share}% labelled, tf32':58}{took:>14.0f}{wanted:>8}", flush=True)
+
+
+def curves(data_dir: Path) -> None:
+    """Entropy's accuracy at 5, 10 and 15% in each precision, seed by seed."""
+    print("\naccuracy at 5, 10 and 15% labelled (entropy, CIFAR-10), by precision")
+    with tempfile.TemporaryDirectory() as folder:
+        means = {}
+        for precision in ("fp32", "tf32", "bf16"):
+            for seed in (1, 2, 3):
+                options = ["--precision", precision, "--seed", str(seed), "--rounds", "3"]
+                experiment(data_dir, Path(folder) / precision, "--strategy", "entropy", *options)
+            files = sorted((Path(folder) / precision).glob("*/metrics.parquet"))
+            means[precision] = pd.DataFrame([round_accuracy(pd.read_parquet(file)) for file in files]) * 100
+        for precision, table in means.items():
+            cells = "   ".join(f"{table[r].mean():.2f} ± {table[r].std():.2f}" for r in table)
+            print(f"{f'{precision}, {len(table)} seeds':24}{cells}", flush=True)
+
+
+def main(
+    trials: Annotated[int, typer.Option(help="measurements of each setting")] = 3,
+    data_dir: Annotated[Path | None, typer.Option(help="official CIFAR-10 files, to time whole runs")] = None,
+) -> None:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    gpu = subprocess.run(query, capture_output=True, text=True).stdout.strip()
+    print(f"{gpu} (driver), torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}")
+    print(f"32x32x3 images, batch 64, rounds of {EPOCHS} epochs; median of {trials} trials after a warm-up")
+    throughput(trials)
+    start_ups()
+    side_by_side()
+    if data_dir:
+        whole_runs(data_dir)
+        curves(data_dir)
+
+
+if __name__ == "__main__":
+    typer.run(main)
