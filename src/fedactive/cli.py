@@ -32,6 +32,7 @@ from fedactive.query import STRATEGIES, make_strategy
 from fedactive.query.plugins import load_file
 from fedactive.query.strategy import parameters_of
 from fedactive.settings import Setting, settings_of
+from fedactive.sites.commands import coordinator_app, site_app
 
 app = typer.Typer(
     help="Federated active learning: clients that keep their data train one model and choose what to label.",
@@ -42,6 +43,8 @@ app = typer.Typer(
 data_app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(paper_app, name="paper")
+app.add_typer(coordinator_app, name="coordinator")
+app.add_typer(site_app, name="site")
 
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]

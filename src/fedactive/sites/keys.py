@@ -63,17 +63,21 @@ def make_authority_and_certificate(folder: Path, hosts: Sequence[str]) -> None:
     )
 
 
-def make_site_key(private: Path, public: Path) -> None:
-    """An elliptic-curve key pair (P-384) in OpenSSH's format, which Flower reads."""
+def make_site_key(private: Path, public: Path, name: str) -> None:
+    """An elliptic-curve key pair (P-384) in OpenSSH's format; the public one bears the site's name."""
     key = ec.generate_private_key(ec.SECP384R1())
     write_secret(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")
+    public.write_bytes(
+        key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {name}\n".encode()
+    )
 
 
-def read_public_key(path: Path) -> bytes:
-    """The public key of a site as Flower registers it (PEM)."""
+def read_public_key(path: Path) -> tuple[bytes, str]:
+    """The public key of a site as Flower registers it (PEM), and the site's name."""
     try:
-        key = load_ssh_public_key(path.read_bytes())
+        content = path.read_bytes()
+        key = load_ssh_public_key(content)
+        name = b" ".join(content.split()[2:]).decode()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
@@ -82,7 +86,7 @@ def read_public_key(path: Path) -> bytes:
         ) from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
         raise UserError(f"{path} is not the key of a site: those are elliptic-curve keys (P-384)")
-    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo), name
 
 
 def write_secret(path: Path, content: bytes) -> None:

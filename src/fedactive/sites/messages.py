@@ -25,7 +25,8 @@ OTHER_CLASSES = "has other classes than the coordinator"
 OTHER_VERSION = "cannot read the settings; is its fedactive of the same version?"
 NOT_ASKED = "was not asked for labels in this round"
 NO_LABELS = "has no labels yet"
-PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS)
+UNREADABLE = "sent something that cannot be read"  # said by the coordinator
+PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE)
 
 Value = int | float | list[int] | list[float]
 

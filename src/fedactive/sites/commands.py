@@ -1,0 +1,151 @@
+"""`fedactive coordinator` and `fedactive site`.
+
+What they need is imported when they run: the package works without the extra `sites`, and so does `--help`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedactive.errors import ConfigurationError, UserError
+
+coordinator_app = typer.Typer(help="Run federated active learning between sites.", no_args_is_help=True)
+site_app = typer.Typer(help="Take part with images that stay here.", no_args_is_help=True)
+
+CoordinatorFolder = Annotated[Path, typer.Argument(help="the coordinator's folder", metavar="DIR")]
+SiteFolder = Annotated[Path, typer.Argument(help="the site's folder", metavar="DIR")]
+
+
+@coordinator_app.command("init")
+def coordinator_init(
+    folder: CoordinatorFolder,
+    address: Annotated[str, typer.Option(help="host:port under which sites reach it")] = "localhost:9443",
+) -> None:
+    """Make a coordinator: a folder with its own certificate authority, and an invitation for sites."""
+    with the_extra():
+        from fedactive.sites.coordinator import Coordinator
+    coordinator = Coordinator.init(folder, address)
+    print(f"give sites this file, by a way they trust: {coordinator.folder / 'invitation.toml'}")
+
+
+@coordinator_app.command("serve")
+def coordinator_serve(
+    folder: CoordinatorFolder,
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 is all")] = "127.0.0.1",
+) -> None:
+    """Be there for the sites, until Ctrl-C."""
+    with the_extra():
+        from fedactive.sites import serving
+        from fedactive.sites.coordinator import Coordinator
+    log_to_terminal()
+    serving.serve(Coordinator(folder), host)
+
+
+@coordinator_app.command("admit")
+def coordinator_admit(
+    folder: CoordinatorFolder,
+    public_key: Annotated[Path, typer.Argument(help="the site's public key", metavar="site.pub")],
+    name: Annotated[str | None, typer.Option(help="another name than the one in the key")] = None,
+) -> None:
+    """Let a site take part."""
+    with the_extra():
+        from fedactive.sites.coordinator import Coordinator
+    coordinator = Coordinator(folder)
+    site = coordinator.admit(public_key, name)
+    print(f"{site.name} is admitted as site {len(coordinator.sites())}")
+
+
+@coordinator_app.command("run")
+def coordinator_run(
+    folder: CoordinatorFolder,
+    plan: Annotated[Path, typer.Argument(help="what to run (see docs/FIELD.md)", metavar="PLAN.toml")],
+) -> None:
+    """Start a run and watch it, or go on watching. Ctrl-C leaves the run going on."""
+    with the_extra():
+        from fedactive.sites import watch
+        from fedactive.sites.coordinator import Coordinator
+    from fedactive.cli import print_result, read_config
+
+    coordinator = Coordinator(folder)
+    try:
+        print_result(watch.run(coordinator, coordinator.keep_plan(read_config(plan))))
+    except KeyboardInterrupt:
+        print("\nthe run goes on; the same command shows it again", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+@site_app.command("init")
+def site_init(
+    folder: SiteFolder,
+    images: Annotated[Path, typer.Option(help="folder of png and jpg files, or a MedMNIST-style .npz")],
+    classes: Annotated[Path, typer.Option(help="file with the name of a class in each line")],
+    name: Annotated[str, typer.Option(help="the site's name; by default that of its folder")] = "",
+    test: Annotated[
+        Path | None, typer.Option(help="test images: a folder with a folder per class, or an .npz")
+    ] = None,
+) -> None:
+    """Make a site: a folder with its own key pair."""
+    with the_extra():
+        from fedactive.sites.site import Site
+    site = Site.init(folder, name or folder.resolve().name, images, classes, test)
+    print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
+
+
+@site_app.command("join")
+def site_join(
+    folder: SiteFolder,
+    invitation: Annotated[Path, typer.Argument(help="from the coordinator", metavar="invitation.toml")],
+) -> None:
+    """Join a coordinator."""
+    with the_extra():
+        from fedactive.sites.site import Site
+    print(f"joined the coordinator at {Site.open(folder).join(invitation).address}")
+
+
+@site_app.command("annotator")
+def site_annotator(folder: SiteFolder, name: Annotated[str, typer.Argument(help="of the person")]) -> None:
+    """Add somebody who labels, and show the token to sign in with, this once."""
+    with the_extra():
+        from fedactive.sites.site import Site, add_annotator
+    print(add_annotator(Site.open(folder), name))
+
+
+@site_app.command("serve")
+def site_serve(
+    folder: SiteFolder,
+    host: Annotated[str, typer.Option(help="address of the labelling page")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="its port; 0 takes a free one", min=0, max=65535)] = 8000,
+    certificate: Annotated[Path | None, typer.Option(help="certificate of the page (PEM)")] = None,
+    key: Annotated[Path | None, typer.Option(help="the certificate's key (PEM)")] = None,
+    device: Annotated[str, typer.Option(help="where to train: auto, cpu or cuda")] = "auto",
+) -> None:
+    """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
+    with the_extra():
+        from fedactive.sites.site import Site
+    if (certificate is None) != (key is None):
+        raise ConfigurationError("certificate", certificate, "a certificate together with its --key")
+    log_to_terminal()
+    pair = (certificate, key) if certificate and key else None
+    Site.open(folder).serve(host, port, pair, device)
+
+
+@contextmanager
+def the_extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"this needs the extra: pip install 'fedactive[sites]' ({error.name} is missing)"
+        ) from None
+
+
+def log_to_terminal() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -1,0 +1,1 @@
+"""Everything that knows Flower: its messages, its processes, its two ends."""

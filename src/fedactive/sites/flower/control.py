@@ -1,0 +1,101 @@
+"""The coordinator's talk with its own SuperLink: admit sites, start runs, ask how they are."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from flwr.cli.build import build_fab_from_files
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StartRunRequest
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+from fedactive import __version__
+from fedactive.errors import UserError
+
+# Flower sends an app along with a run. Ours is only a name: the server part is the coordinator's installed
+# fedactive, and sites run what they have installed themselves (runner.py).
+APP = f"""
+[project]
+name = "fedactive"
+version = "{__version__}"
+license = "Apache-2.0"
+dependencies = ["flwr==1.41.0"]
+
+[tool.flwr.app]
+publisher = "fedactive"
+
+[tool.flwr.app.components]
+serverapp = "fedactive.sites.flower.server_app:app"
+clientapp = "fedactive.sites.flower.server_app:app"
+
+[tool.flwr.app.config]
+plan = ""
+"""
+
+
+class Control:
+    def __init__(self, address: str, authority: Path) -> None:
+        self.client = ControlHttpClient.from_server_address(
+            address,
+            insecure=False,
+            root_certificates=authority.read_bytes(),
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="fedactive")],
+        )
+
+    def close(self) -> None:
+        self.client.close()
+
+    def wait(self, seconds: float, given_up: Callable[[], bool]) -> bool:
+        """Is the SuperLink there, or will it be within so many seconds?"""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not given_up():
+            try:
+                self.client.ListNodes(ListNodesRequest())
+                return True
+            except httpx.TransportError:
+                time.sleep(0.2)
+        return False
+
+    def admit(self, public_key: bytes, name: str) -> int:
+        """The id of the node that this key belongs to from now on."""
+        with told():
+            return int(
+                self.client.RegisterNode(RegisterNodeRequest(public_key=public_key, name=name)).node_id
+            )
+
+    def start(self, plan: str) -> int:
+        """The id of a new Flower run of this plan."""
+        content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
+        fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
+        with told():
+            request = StartRunRequest(
+                fab=fab_to_proto(fab), override_config=user_config_to_proto({"plan": plan})
+            )
+            return int(self.client.StartRun(request).run_id)
+
+    def is_going_on(self, run: int) -> bool:
+        with told():
+            runs = self.client.ListRuns(ListRunsRequest(run_id=run)).run_dict
+        return run in runs and runs[run].status.status != "finished"
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What Flower says, in a sentence."""
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        try:
+            detail = error.response.json()["detail"]
+        except (ValueError, KeyError, TypeError):
+            detail = f"error {error.response.status_code}"
+        raise UserError(f"Flower refused: {detail}") from None
+    except httpx.TransportError as error:
+        raise UserError(f"the coordinator's SuperLink does not answer: {error}") from None

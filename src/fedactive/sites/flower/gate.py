@@ -1,0 +1,85 @@
+"""The only door of the coordinator that faces the world.
+
+Flower's SuperLink answers everything on one port: sites (the Fleet API, signed with their keys), but also
+whoever wants to admit sites and start runs (the Control API), which it lets anybody do who can reach it. So
+the SuperLink listens on loopback only, and this gate passes on nothing but the Fleet API.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fedactive.errors import UserError
+
+SECONDS_TO_FINISH = 3
+FLEET = "/v1/fleet/"
+HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"}
+
+
+def gate(superlink: str, authority: Path) -> Starlette:
+    """Passes the Fleet API on to the SuperLink at this address."""
+    client = httpx.AsyncClient(
+        base_url=f"https://{superlink}",
+        verify=ssl.create_default_context(cafile=str(authority)),
+        timeout=httpx.Timeout(60.0),
+        limits=httpx.Limits(max_connections=None),
+    )
+
+    async def forward(request: Request) -> Response:
+        headers = [(name, value) for name, value in request.headers.items() if name not in HOP_BY_HOP]
+        onward = client.build_request("POST", request.url.path, headers=headers, content=request.stream())
+        try:
+            answer = await client.send(onward, stream=True)
+        except httpx.TransportError:
+            return PlainTextResponse("the coordinator is starting or stopping", 503)
+        kept = {name: value for name, value in answer.headers.items() if name not in HOP_BY_HOP}
+        return StreamingResponse(
+            answer.aiter_raw(), answer.status_code, kept, background=BackgroundTask(answer.aclose)
+        )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await client.aclose()
+
+    return Starlette(routes=[Route(FLEET + "{call}", forward, methods=["POST"])], lifespan=lifespan)
+
+
+class Gate:
+    """Bound when made, so that a port in use is an error at once."""
+
+    def __init__(
+        self, superlink: str, authority: Path, host: str, port: int, certificate: Path, key: Path
+    ) -> None:
+        config = uvicorn.Config(
+            gate(superlink, authority),
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=SECONDS_TO_FINISH,
+        )
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self.socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise UserError(f"cannot serve on {host} port {port}: {error.strerror}") from None
+        self.server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Until a signal ends it."""
+        self.server.run(sockets=[self.socket])

@@ -1,0 +1,68 @@
+"""Flower's own processes, started so that they end when we do, phone nobody and install nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PROGRAMS = {"superlink": "flwr.superlink.cli", "supernode": "flwr.supernode.cli"}
+SECONDS_TO_END = 8.0
+
+# Flower's watch over the parent ends the program in good order even where the parent was killed.
+PROGRAM = """
+import os, sys
+from flwr.supercore.app_utils import start_parent_process_monitor
+from {module} import flower_{name}
+start_parent_process_monitor({parent})
+sys.argv[0] = "flower-{name}"
+flower_{name}()
+"""
+
+
+def start(
+    name: str,
+    arguments: Sequence[object],
+    home: Path,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a SuperLink or SuperNode; what it says is appended to `log`."""
+    program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid())
+    home.mkdir(parents=True, exist_ok=True)
+    quiet = {
+        "FLWR_HOME": str(home.resolve()),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        # A SuperLink starts its helpers by name.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | quiet | dict(environment or {}),
+            start_new_session=True,  # Ctrl-C is for us; we tell it
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """In good order if it goes at once, else by force."""
+    process.terminate()
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

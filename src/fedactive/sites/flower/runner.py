@@ -1,0 +1,92 @@
+"""The site's end: takes Flower's messages from the SuperNode beside it and has the trainer answer them.
+
+Flower would start a process for each message and run in it code that the coordinator sent. This takes the
+place of that process: the trainer stays warm, and no code of anybody else ever runs at a site.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import closing
+
+import httpx
+from flwr.app import Message
+from flwr.common.constant import SubStatus
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.protobuf.client import ProtobufClientInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+
+from fedactive.sites.flower.wire import decode_request, encode_reply
+from fedactive.sites.messages import FAILED, PROBLEMS, Reply, Request
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LOOKS = 0.2
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+
+class Runner:
+    def __init__(self, address: str, secret: bytes, answer: Callable[[Request], Reply]) -> None:
+        """`address` is the SuperNode's, on loopback; `secret` is what it knows us by."""
+        self.address = address
+        self.secret = secret
+        self.answer = answer
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Until `stop`. A SuperNode that is away, or dies in between, is waited for."""
+        known = SuperExecAuthHttpInterceptor(master_secret=self.secret, protected_methods=[ACQUIRE])
+        with closing(self.client("SuperExec", known)) as client:
+            while not self.stopped.is_set():
+                try:
+                    task = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
+                    if task.token:
+                        self.work(task.token)
+                        continue
+                except httpx.HTTPError as error:
+                    log.debug("the SuperNode is not there: %s", error)
+                except Exception:
+                    log.exception("a message was lost")
+                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def work(self, token: str) -> None:
+        """Answer one message. While it takes, tell the SuperNode that somebody is on it."""
+        with closing(self.client("flwr-clientapp", RuntimeTokenHttpInterceptor(token))) as client:
+            beat = HeartbeatSender(lambda: heartbeat(client))
+            beat.start()
+            try:
+                message, context, _, _ = pull_task_input(client)
+                try:
+                    reply = self.answer(decode_request(message.content))
+                except Exception:
+                    log.exception("a message that cannot be read")
+                    reply = Reply(problem=1 + PROBLEMS.index(FAILED))
+                push_message(client, Message(encode_reply(reply), reply_to=message), context)
+                push_task_output(client, context, SubStatus.COMPLETED, "")
+            finally:
+                beat.stop()
+
+    def client(self, name: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:
+        version = RuntimeVersionHttpInterceptor(component_name=name)
+        return RuntimeHttpClient.from_server_address(self.address, True, None, [version, interceptor])
+
+
+def heartbeat(client: RuntimeHttpClient) -> bool:
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    except httpx.HTTPError:
+        return False
+    return True

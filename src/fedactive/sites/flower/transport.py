@@ -1,0 +1,77 @@
+"""The coordinator's end: requests to sites through Flower's grid."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+import httpx
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedactive.sites.flower.wire import MESSAGE_TYPES, decode_reply, encode_request
+from fedactive.sites.messages import PROBLEMS, UNREADABLE, Reply, Request
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LOOKS = 0.3
+SPARE_SECONDS = 600.0  # by which a message outlives our patience
+
+
+class FlowerTransport:
+    """Sites are numbered by the order of their Flower nodes in `nodes`."""
+
+    def __init__(self, grid: Grid, nodes: Sequence[int]) -> None:
+        self.grid = grid
+        self.nodes = nodes
+
+    def online(self) -> set[int]:
+        there = set(self.grid.get_node_ids())
+        return {k for k, node in enumerate(self.nodes) if node in there}
+
+    def ask(self, requests: Mapping[int, Request], seconds: float) -> dict[int, Reply]:
+        messages = [
+            Message(
+                encode_request(request),
+                self.nodes[k],
+                MESSAGE_TYPES[request.kind],
+                ttl=seconds + SPARE_SECONDS,
+            )
+            for k, request in requests.items()
+        ]
+        # The reply to a message that Flower could not deliver bears the id of another node: what it answers
+        # is known by the message only.
+        sent = self.grid.push_messages(messages)
+        waiting = {message: k for message, k in zip(sent, requests, strict=True) if message}
+        replies: dict[int, Reply] = {}
+        until = time.monotonic() + seconds
+        while waiting and time.monotonic() < until:
+            for answer in self.pull(list(waiting)):
+                k = waiting.pop(answer.metadata.reply_to_message_id)
+                if answer.has_error():
+                    log.warning("no reply of site %d: %s", k, answer.error.reason)
+                else:
+                    replies[k] = read_reply(answer)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return replies
+
+    def pull(self, messages: list[str]) -> list[Message]:
+        """The replies that are there. One that Flower cannot even unpack must not cost us the others."""
+        try:
+            return list(self.grid.pull_messages(messages))
+        except httpx.HTTPError:
+            raise  # the SuperLink is gone
+        except Exception:
+            if len(messages) == 1:
+                log.exception("a reply that cannot be unpacked")
+                return []
+            return [answer for message in messages for answer in self.pull([message])]
+
+
+def read_reply(answer: Message) -> Reply:
+    try:
+        return decode_reply(answer.content)
+    except Exception:
+        log.exception("a reply that cannot be read")
+        return Reply(problem=1 + PROBLEMS.index(UNREADABLE))

@@ -1,0 +1,166 @@
+"""A whole federation on this machine, for the demo and the tests: real processes, sockets, keys and pages.
+
+The laboratory's clients become sites: each gets its pool as PNG files, and a share of the test images. The
+people are played by threads that look at the pictures in the page and know what they show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import httpx
+import torch
+from PIL import Image
+from torch import Tensor
+
+from fedactive.data import load
+from fedactive.errors import UserError
+from fedactive.experiment import Experiment
+from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.flower import processes
+from fedactive.sites.site import Site, add_annotator
+from fedactive.split import split
+
+NAMES = ("north", "south", "west", "east")
+SECONDS_TO_START = 120.0
+SECONDS_TO_END = 30.0
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+class Rehearsal:
+    def __init__(self, folder: Path, experiment: Experiment, annotators: bool = True) -> None:
+        """`experiment` says who holds which images; what is run later may differ in everything else."""
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.people: list[ScriptedAnnotator] = []
+        data = load(experiment.dataset, experiment.data_dir)
+        pools = split(experiment, data.train_labels, len(data.classes)).pools
+        folder.mkdir(parents=True)
+        (folder / "classes.txt").write_text("\n".join(data.classes))
+        self.coordinator = Coordinator.init(folder / "coordinator", f"localhost:{processes.free_port()}")
+        self.sites: list[Site] = []
+        for k, (name, pool) in enumerate(zip(NAMES[: experiment.clients], pools, strict=True)):
+            images, test = folder / f"{name}-images", folder / f"{name}-test"
+            positions = torch.from_numpy(pool)
+            known = write_images(images, data.train_images[positions], data.train_labels[positions])
+            for label, title in enumerate(data.classes):
+                mine = torch.arange(k, len(data.test_labels), experiment.clients)
+                mine = mine[data.test_labels[mine] == label]
+                if len(mine):
+                    write_images(test / title, data.test_images[mine], data.test_labels[mine])
+            site = Site.init(folder / name, name, images, folder / "classes.txt", test)
+            site.join(self.coordinator.folder / "invitation.toml")
+            self.sites.append(site)
+            if annotators:
+                self.people.append(ScriptedAnnotator(site, add_annotator(site, "scripted"), known))
+
+    def __enter__(self) -> Rehearsal:
+        """Coordinator first, for it has to admit the sites; then these, all at once."""
+        try:
+            self.start("coordinator", "coordinator", "serve", str(self.coordinator.folder))
+            wait_for(self.is_serving, "the coordinator")
+            for site in self.sites:
+                self.coordinator.admit(site.folder / "site.pub", None)
+                self.start_site(site)
+            for person in self.people:
+                person.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for person in self.people:
+            person.stop()
+        # Sites first, so that each can take its leave of the coordinator.
+        for name in sorted(self.running, key="coordinator".__eq__):
+            end(self.running[name])
+
+    def is_serving(self) -> bool:
+        return (self.coordinator.folder / "serving.json").exists()
+
+    def start_site(self, site: Site) -> None:
+        self.start(site.name, "site", "serve", str(site.folder), "--port", "0", "--device", "cpu")
+
+    def start(self, name: str, *arguments: str) -> None:
+        """A command of fedactive's, in a process of its own; its words go to NAME.log."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", "fedactive", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},  # several sites share this machine
+            )
+
+
+class ScriptedAnnotator(threading.Thread):
+    """Signs in like a person, looks at each picture, and presses the button of the class it knows it by."""
+
+    def __init__(self, site: Site, token: str, known: Mapping[str, int]) -> None:
+        super().__init__(daemon=True)
+        self.site = site
+        self.token = token
+        self.known = known
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            try:
+                address = json.loads((self.site.folder / "page.json").read_text())["address"]
+                with httpx.Client(base_url=address, timeout=30) as browser:
+                    self.work(browser)
+            except (OSError, ValueError, httpx.HTTPError):  # the page is not there (yet)
+                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+
+    def work(self, browser: httpx.Client) -> None:
+        signed_in = browser.post("/api/sign-in", json={"token": self.token}).raise_for_status().json()
+        browser.headers["x-csrf-token"] = signed_in["csrf"]
+        while not self.stopped.is_set():
+            images = browser.get("/api/next").raise_for_status().json()["images"]
+            for image in images:
+                picture = browser.get(image["image"]).raise_for_status().content
+                label = self.known[hashlib.sha256(picture).hexdigest()]
+                answer = {"sample": image["sample"], "action": "label", "label": label, "seconds": 1.0}
+                browser.post("/api/answer", json=answer).raise_for_status()
+            if not images:
+                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def write_images(folder: Path, images: Tensor, labels: Tensor) -> dict[str, int]:
+    """PNG files in order, and by which of them a class is known: the hash of the file."""
+    folder.mkdir(parents=True)
+    known = {}
+    for k, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
+        path = folder / f"{k:06}.png"
+        Image.fromarray(image.permute(1, 2, 0).squeeze(2).numpy()).save(path)
+        known[hashlib.sha256(path.read_bytes()).hexdigest()] = label
+    return known
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = SECONDS_TO_START) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= until:
+            raise UserError(f"{what} did not come within {seconds:.0f} s")
+        time.sleep(0.1)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,63 @@
+"""`fedactive coordinator serve`: the SuperLink on loopback, and the gate that sites come through."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+
+from fedactive.runs import write_json
+from fedactive.sites.coordinator import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.flower import processes
+from fedactive.sites.flower.control import Control
+from fedactive.sites.flower.gate import Gate
+from fedactive.sites.invitation import parse_address
+
+SECONDS_TO_START = 60.0
+
+
+def serve(coordinator: Coordinator, host: str) -> None:
+    """Until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
+    folder = coordinator.folder
+    superlink = f"127.0.0.1:{processes.free_port()}"
+    _, port = parse_address(coordinator.address)
+    gate = Gate(superlink, folder / "ca.pem", host, port, folder / "server.pem", folder / "server.key")
+    stopped = threading.Event()
+    keeper = threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped))
+    keeper.start()
+    try:
+        gate.run()
+    finally:
+        stopped.set()
+        keeper.join()
+
+
+def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Event) -> None:
+    serving = coordinator.folder / "serving.json"
+    while not stopped.is_set():
+        process = start_superlink(coordinator, address)
+        control = Control(address, coordinator.folder / "ca.pem")
+        if control.wait(SECONDS_TO_START, stopped.is_set):
+            write_json(serving, {"superlink": address, "superlink_pid": process.pid})
+        control.close()
+        while process.poll() is None and not stopped.wait(0.2):
+            pass
+        serving.unlink(missing_ok=True)
+        processes.end(process)
+
+
+def start_superlink(coordinator: Coordinator, address: str) -> subprocess.Popen[bytes]:
+    folder = coordinator.folder
+    host, port = parse_address(address)
+    return processes.start(
+        "superlink",
+        [
+            *("--host", host, "--port", port),
+            *("--ssl-certfile", folder / "server.pem", "--ssl-keyfile", folder / "server.key"),
+            *("--ssl-ca-certfile", folder / "ca.pem"),
+            "--enable-supernode-auth",
+            *("--database", folder / "flower" / "state.db"),
+        ],
+        home=folder / "flower",
+        log=folder / "flower.log",
+        environment={FOLDER_VARIABLE: str(folder)},
+    )

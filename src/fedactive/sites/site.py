@@ -1,0 +1,177 @@
+"""A site: its folder, and the one long-lived process with page, trainer and SuperNode.
+
+site.toml            name, where the images are, the classes
+site.key, site.pub   its key pair; the coordinator gets site.pub and nothing else
+invitation.toml      the coordinator's, once the site has joined
+images.json          the images by their numbers, to which labels belong
+labels.sqlite        the label store
+runs/                what the trainer remembers of each run
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from fedactive.data.catalog import DatasetCard
+from fedactive.errors import DataError, UserError
+from fedactive.runs import write_atomically, write_json
+from fedactive.sites.flower.supernode import SuperNode
+from fedactive.sites.images import ImagePool, fit, read_images
+from fedactive.sites.invitation import Invitation
+from fedactive.sites.keys import make_site_key, write_secret
+from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.session import Holdings
+from fedactive.sites.store import LabelStore
+from fedactive.sites.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+THUMBNAIL = (1, 8, 8)  # the page shows originals: to number the images any shape will do
+
+
+@dataclass(frozen=True)
+class Site:
+    folder: Path
+    name: str
+    images: Path
+    classes: tuple[str, ...]
+    test: Path | None
+
+    @classmethod
+    def init(cls, folder: Path, name: str, images: Path, classes: Path, test: Path | None) -> Site:
+        """A new site with a key pair of its own."""
+        if (folder / "site.key").exists():
+            raise UserError(f"{folder} is a site's already, and coordinators may know its key")
+        names = read_classes(classes)
+        read_images(images, THUMBNAIL)  # what cannot be read is told now, not at the first run
+        read_test_images(test, names, THUMBNAIL)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"name = {json.dumps(name)}", f"images = {json.dumps(str(images.resolve()))}"]
+        lines += [f"test = {json.dumps(str(test.resolve()))}"] if test else []
+        lines += [f"classes = {json.dumps(list(names))}"]
+        write_atomically(folder / "site.toml", ("\n".join(lines) + "\n").encode())
+        make_site_key(folder / "site.key", folder / "site.pub", name)
+        write_secret(folder / "page.secret", secrets.token_bytes(32))
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Site:
+        try:
+            values = tomllib.loads((folder / "site.toml").read_text())
+            test = Path(values["test"]) if "test" in values else None
+            return cls(
+                folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
+            )
+        except FileNotFoundError:
+            raise UserError(f"{folder} is no site's folder; `fedactive site init` makes one") from None
+        except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+            raise UserError(f"{folder / 'site.toml'} is damaged: {error}") from None
+
+    def join(self, invitation: Path) -> Invitation:
+        given = Invitation.read(invitation)
+        given.write(self.folder / "invitation.toml")
+        write_atomically(self.folder / "ca.pem", given.authority.encode())
+        return given
+
+    def store(self) -> LabelStore:
+        return LabelStore(self.folder / "labels.sqlite")
+
+    # --- serving
+
+    def serve(self, host: str, port: int, certificate: tuple[Path, Path] | None, device: str) -> None:
+        """Page, trainer and SuperNode, until a signal ends them."""
+        if not (self.folder / "invitation.toml").exists():
+            raise UserError(f"{self.name} has not joined a coordinator; `fedactive site join` does that")
+        coordinator = Invitation.read(self.folder / "invitation.toml").address
+        store = self.store()
+        pool = self.read(THUMBNAIL)
+        secret = (self.folder / "page.secret").read_bytes()
+        app = create_app(store, pool, self.classes, secret=secret, title=self.name)
+        page = PageServer(app, host, port, certificate)
+        write_json(self.folder / "page.json", {"address": page.address})
+        trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
+        supernode = SuperNode(self.folder, coordinator, trainer.answer)
+        for line in pool.report.sentences():
+            log.warning(line)
+        log.info("%s: %d images, labelling page at %s", self.name, len(pool), page.address)
+        supernode.start()
+        try:
+            page.run()
+        finally:
+            supernode.stop()
+            trainer.close()
+            store.close()
+
+    def holdings(self, card: DatasetCard) -> Holdings:
+        """The site's images in the form that a run wants."""
+        shape = (card.channels, card.size, card.size)
+        pool = self.read(shape)
+        test_images, test_labels = read_test_images(self.test, self.classes, shape)
+        return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
+
+    def read(self, shape: tuple[int, int, int]) -> ImagePool:
+        """The images, under the numbers that they had from the beginning: labels belong to numbers."""
+        cache = self.folder / ("images-" + "x".join(map(str, shape)) + ".npz")
+        pool = read_images(self.images, shape, cache)
+        known = self.folder / "images.json"
+        if not known.exists():
+            write_json(known, {"names": list(pool.names)})
+        elif tuple(json.loads(known.read_text())["names"]) != pool.names:
+            raise DataError(
+                f"the images in {self.images} are not those of the first start, and labels belong to these; "
+                "restore them, or make a new site of the new images"
+            )
+        return pool
+
+
+def read_classes(path: Path) -> tuple[str, ...]:
+    """One class per line."""
+    try:
+        classes = tuple(filter(None, map(str.strip, path.read_text().splitlines())))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if len(classes) < 2 or len(set(classes)) != len(classes):
+        raise DataError(f"{path} must name two or more different classes, one per line")
+    return classes
+
+
+def read_test_images(
+    source: Path | None, classes: tuple[str, ...], shape: tuple[int, int, int]
+) -> tuple[Tensor, Tensor]:
+    """Images with their classes: from a folder per class, or test_images and test_labels of an .npz."""
+    if source is None:
+        return torch.zeros((0, *shape), dtype=torch.uint8), torch.zeros(0, dtype=torch.long)
+    if source.is_dir():
+        pool = read_images(source, shape)
+        folders = [name.split("/")[0] for name in pool.names]
+        if strangers := set(folders) - set(classes):
+            raise DataError(f"{source / min(strangers)} is not named after a class")
+        return torch.from_numpy(pool.pixels), torch.tensor([classes.index(folder) for folder in folders])
+    try:
+        with np.load(source, allow_pickle=False) as content:
+            images, labels = content["test_images"], content["test_labels"].reshape(-1).astype(np.int64)
+            pixels = np.stack([fit(Image.fromarray(image), shape) for image in images])
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read test_images and test_labels of {source}: {error}") from None
+    if len(labels) != len(pixels) or labels.min() < 0 or labels.max() >= len(classes):
+        raise DataError(f"{source}: test_labels does not number the classes of the {len(pixels)} test_images")
+    return torch.from_numpy(pixels), torch.from_numpy(labels)
+
+
+def add_annotator(site: Site, name: str) -> str:
+    store = site.store()
+    try:
+        return store.add_annotator(name)
+    finally:
+        store.close()

@@ -1,0 +1,102 @@
+"""`fedactive coordinator run`: start a run or find it going on, and show how it is until it ends."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fedactive.errors import RunError
+from fedactive.laboratory import Result
+from fedactive.runs import completed_rounds, write_json
+from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.plan import Plan
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def run(coordinator: Coordinator, plan: Plan) -> Result:
+    """The finished run. Ctrl-C leaves the run going on; the same command then finds it again."""
+    folder = coordinator.folder / "runs" / plan.experiment.name
+    if completed_rounds(folder) < plan.experiment.rounds:
+        flower_run = start(coordinator, plan, folder)
+        with display() as show, closing(coordinator.control()) as control:
+            while control.is_going_on(flower_run):
+                show(read_status(folder))
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+            show(read_status(folder))
+    if completed_rounds(folder) < plan.experiment.rounds:
+        raise RunError(
+            f"the run stopped before its end (see {coordinator.folder / 'flower.log'}); "
+            "the same command goes on from where it was"
+        )
+    return Result(folder)
+
+
+def start(coordinator: Coordinator, plan: Plan, folder: Path) -> int:
+    """The Flower run of this plan: the one that is going on, or a new one."""
+    file = folder / "flower.json"
+    with closing(coordinator.control()) as control:
+        if file.exists():
+            begun = int(json.loads(file.read_text())["run"])
+            if control.is_going_on(begun):
+                return begun
+        run = control.start(plan.experiment.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(file, {"run": str(run)})
+    return run
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    file = folder / "status.json"
+    status: dict[str, Any] = (
+        json.loads(file.read_text()) if file.exists() else {"phase": "starting", "sites": {}}
+    )
+    return status
+
+
+@contextmanager
+def display() -> Iterator[Any]:
+    """A live table on a terminal, a line at each change elsewhere."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4) as live:
+            yield lambda status: live.update(table_of(status))
+        return
+    last = ""
+
+    def line(status: dict[str, Any]) -> None:
+        nonlocal last
+        if status["phase"] != last:
+            last = status["phase"]
+            labelled = ", ".join(
+                f"{name} {v.get('labelled_in_all', 0)}" for name, v in status["sites"].items()
+            )
+            print(f"{last}; labelled: {labelled or 'nothing'}", flush=True)
+
+    yield line
+
+
+def table_of(status: dict[str, Any]) -> Group:
+    table = Table("site", "", "labelled", "pending", "AL round", "FL round", "last seen")
+    for name, values in status["sites"].items():
+        seen = values.get("last_seen")
+        table.add_row(
+            name,
+            "[green]online" if values.get("online") else "[red]away",
+            *(str(values.get(key, "")) for key in ("labelled_in_all", "pending", "al_round", "fl_round")),
+            f"{time.time() - seen:.0f} s ago" if seen else "never",
+        )
+    lines = [Text(status["phase"])]
+    if (accuracy := status.get("accuracy")) is not None and accuracy == accuracy:
+        lines.append(Text(f"test accuracy of the global model: {accuracy:.1%}"))
+    lines += [Text(f"dropped: {item['what']}", style="yellow") for item in status.get("dropped", [])[-3:]]
+    return Group(table, *lines)
