@@ -12,7 +12,7 @@ from fedactive.sites.agreement import Action
 from fedactive.sites.answers import Event
 from fedactive.sites.label_studio import import_tasks
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, FromThisPage, SignedIn
+from fedactive.sites.page.desk import AtDesk, FromThisPage, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
 
@@ -31,7 +31,7 @@ class Change(BaseModel):
 
 
 class Answer(Change):
-    sample: int
+    sample: Sample
     action: Action = "label"
     label: int | None = None
     seconds: float | None = Field(None, ge=0, le=86_400)
@@ -94,7 +94,7 @@ def history(
 
 
 @router.get("/guess/{sample}")
-def guess(desk: AtDesk, session: SignedIn, sample: int) -> view.Values:
+def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
     """What the model thinks. Only on request: a guess that is always there becomes the answer."""
     desk.must_be_asked_for(sample)
     label, probability = (desk.guess(sample) if desk.guess else None) or (None, None)

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
+from pydantic import Field
 
 from fedactive.sites.answers import NotAsked
 from fedactive.sites.images import ImagePool
 from fedactive.sites.page.session import Session, Sessions
 from fedactive.sites.store import LabelStore
 
+Sample = Annotated[int, Field(ge=0, lt=2**63)]  # what SQLite can count to
 Guess = Callable[[int], tuple[int, float] | None]  # of an image: the model's class and its probability
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from fedactive.sites.label_studio import export_tasks
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, Desk, SignedIn
+from fedactive.sites.page.desk import AtDesk, Desk, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
 
@@ -76,7 +76,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 
 
 @router.get("/images/{sample}")
-def image(desk: AtDesk, session: SignedIn, sample: int) -> Response:
+def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
     desk.must_be_asked_for(sample)
     content, kind = desk.images.picture(sample)
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})

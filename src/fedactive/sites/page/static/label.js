@@ -34,7 +34,7 @@ function show() {
     shown = item;
     shownAt = performance.now();
     sawGuess = false;
-    if (byId("guess")) byId("guess").textContent = "Model’s guess";
+    if (byId("guess")) byId("guess").textContent = "Show guess";
   }
   const earlier = browsing !== null;
   const alt = earlier ? `Earlier image, your answer: ${nameOf(item)}` : "Image to label";
@@ -105,6 +105,7 @@ function answer(action, label = null) {
     sample: item.sample, action, label, seconds: +seconds.toFixed(2), queue: work.queue, saw_guess: sawGuess,
   });
   if (ahead.length || browsing !== null) show();
+  else stage.clear();  // what comes next arrives with the confirmation
 }
 
 function undo() {

@@ -45,6 +45,13 @@ export class Stage {
     this.resetZoom();
   }
 
+  clear() {
+    const nothing = new Image();
+    nothing.id = "image";
+    this.image.replaceWith(nothing);
+    this.image = nothing;
+  }
+
   resetZoom() {
     this.zoom = 1;
     this.x = this.y = 0;

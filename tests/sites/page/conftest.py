@@ -1,0 +1,73 @@
+"""A real site's page: real store, real images, a real server on a loopback socket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from small_images import make_images
+
+from fedactive.sites.images import ImagePool
+from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.store import LabelStore
+
+CLASSES = ("circle", "square", "cross", "none of these")
+SECRET = b"of the tests"
+
+
+@dataclass
+class Site:
+    store: LabelStore
+    images: ImagePool
+    server: PageServer
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    def token(self, name: str) -> str:
+        if name not in self.tokens:
+            self.tokens[name] = self.store.add_annotator(name)
+        return self.tokens[name]
+
+    def client(self, name: str) -> httpx.Client:
+        """Somebody who signed in the way programs do."""
+        client = httpx.Client(base_url=self.address)
+        answer = client.post("/api/sign-in", json={"token": self.token(name)})
+        client.headers["X-CSRF-Token"] = answer.raise_for_status().json()["csrf"]
+        return client
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    store = LabelStore(tmp_path / "labels.sqlite")
+    images = make_images(tmp_path / "images.npz")
+    app = create_app(
+        store, images, CLASSES, secret=SECRET, title="St. Elsewhere", guess=lambda sample: (sample % 4, 0.75)
+    )
+    server = PageServer(app, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield Site(store, images, server)
+    server.stop()
+    thread.join(20)
+    store.close()
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def signed_in(site: Site) -> Iterator[Callable[[str], httpx.Client]]:
+    clients = []
+
+    def make(name: str) -> httpx.Client:
+        clients.append(site.client(name))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()

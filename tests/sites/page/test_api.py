@@ -1,0 +1,199 @@
+"""Labelling over HTTP, the way programs and the page's script do."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.store import Counts
+
+
+def label_all(client, label=1):
+    done = 0
+    while images := client.get("/api/next").raise_for_status().json()["images"]:
+        for image in images:
+            client.post("/api/answer", json={"sample": image["sample"], "label": label}).raise_for_status()
+            done += 1
+    return done
+
+
+def test_a_program_labels_a_round(site, signed_in):
+    deadline = datetime.now(UTC) + timedelta(hours=1)
+    site.store.open_round("run", 1, range(20), "logo", deadline)
+    client = signed_in("robot")
+    first = client.get("/api/next?count=3").json()
+    assert [image["sample"] for image in first["images"]] == [0, 1, 2]
+    assert first["state"] == "label"
+    assert first["round"]["number"] == 1
+    assert first["round"]["deadline"] == deadline.isoformat(timespec="seconds")
+    picture = client.get(first["images"][2]["image"])
+    assert (picture.content, picture.headers["content-type"]) == site.images.picture(2)
+    assert label_all(client, 2) == 20
+    assert site.store.labels() == dict.fromkeys(range(20), 2)
+    assert client.get("/api/next").json()["state"] == "done"
+
+
+def test_the_answer_to_an_answer_is_what_comes_next(site, signed_in):
+    site.store.open_round("run", 1, range(3), "logo", None)
+    client = signed_in("ada")
+    result = client.post("/api/answer", json={"sample": 0, "action": "skip", "seconds": 2.5}).json()
+    assert [image["sample"] for image in result["images"]] == [1, 2]
+    assert result["counts"] == {"requested": 3, "labelled": 0, "skipped": 1, "flagged": 0, "pending": 2}
+    assert result["pace"] == 2.5
+
+
+def test_states(site, signed_in):
+    ada, bob = signed_in("ada"), signed_in("bob")
+
+    def state(client, queue="round"):
+        return client.get(f"/api/next?queue={queue}").json()["state"]
+
+    assert state(ada) == "waiting"
+    assert "Waiting for the first round" in ada.get("/").text
+    site.store.open_round("run", 1, range(3), "logo", None)
+    assert state(ada) == "label"
+    assert state(bob) == "others"
+    assert "Your part is done" in bob.get("/").text
+    ada.post("/api/answer", json={"sample": 0, "label": 0})
+    site.store.close_round("run", 1)
+    assert state(ada) == "closed"
+    page = ada.get("/").text
+    assert "Round 1 is closed" in page
+    assert "Label 2 left over from earlier rounds" in page
+    assert state(ada, "late") == "label"
+    late = ada.post("/api/answer", json={"sample": 1, "label": 3, "queue": "late"}).json()
+    assert [image["sample"] for image in late["images"]] == [2]
+    assert site.store.labels() == {0: 0, 1: 3}
+    ada.post("/api/answer", json={"sample": 2, "action": "flag", "queue": "late"})
+    assert "Nothing is left over" in ada.get("/late").text
+    site.store.open_round("run", 2, [9], "logo", None)
+    assert state(ada) == "label"
+    ada.post("/api/answer", json={"sample": 9, "label": 0})
+    assert "Round 2 is done" in ada.get("/").text
+
+
+def test_undo_and_history(site, signed_in):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    client = signed_in("ada")
+    for sample in range(3):
+        client.post("/api/answer", json={"sample": sample, "label": sample})
+    answers = client.get("/api/history").json()
+    assert [(one["sample"], one["action"], one["label"]) for one in answers] == [
+        (2, "label", 2),
+        (1, "label", 1),
+        (0, "label", 0),
+    ]
+    undone = client.post("/api/undo", json={"key": "u1"}).json()
+    again = client.post("/api/undo", json={"key": "u1"}).json()
+    assert undone["undone"]["sample"] == again["undone"]["sample"] == 2
+    assert undone["images"][0]["sample"] == 2
+    assert len(client.get("/api/history").json()) == 2
+    for _ in range(2):
+        client.post("/api/undo", json={})
+    assert client.post("/api/undo", json={}).json()["undone"] is None
+    assert site.store.labels() == {}
+
+
+def test_keys_of_different_people_do_not_meet(site, signed_in):
+    site.store.open_round("run", 1, range(4), "logo", None)
+    for k, name in enumerate(("ada", "bob")):
+        client = signed_in(name)
+        client.post("/api/answer", json={"sample": k, "label": 1, "key": "same"}).raise_for_status()
+    assert site.store.labels() == {0: 1, 1: 1}
+
+
+def test_disagreements(site, signed_in):
+    site.store.open_round("run", 1, [5, 6], "logo", None, overlap=2)
+    ada, bob = signed_in("ada"), signed_in("bob")
+    for client, labels in ((ada, (0, 2)), (bob, (1, 2))):
+        for sample, label in zip((5, 6), labels, strict=True):
+            client.post("/api/answer", json={"sample": sample, "label": label})
+    page = ada.get("/overview").text
+    assert "Decide 1 disagreement<" in page
+    assert "ada and bob" in page
+    assert "50%" in page
+    (image,) = ada.get("/api/next?queue=disputed").json()["images"]
+    assert image["sample"] == 5
+    assert image["opinions"] == [
+        {"action": "label", "label": 0, "people": 1},
+        {"action": "label", "label": 1, "people": 1},
+    ]
+    ada.post("/api/answer", json={"sample": 5, "label": 1, "queue": "disputed"})
+    assert site.store.labels() == {5: 1, 6: 2}
+    assert site.store.counts("run", 1) == Counts(2, 2, 0, 0, 0)
+    assert "No disagreements" in ada.get("/disagreements").text
+
+
+def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
+    site.store.open_round("run", 1, [6], "logo", None)
+    client = signed_in("ada")
+    assert "guess" not in client.get("/api/next").text
+    assert client.get("/api/guess/6").json() == {"label": 2, "probability": 0.75}
+    client.post("/api/answer", json={"sample": 6, "label": 2, "saw_guess": True})
+    assert site.store.database.one("SELECT saw_guess FROM events")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "message"),
+    [
+        ({"sample": 0, "label": 4}, 422, "There is no class 4: there are 4."),
+        ({"sample": 0, "label": -1}, 422, "There is no class -1: there are 4."),
+        ({"sample": 0}, 422, "A label needs its class, and only a label has one."),
+        (
+            {"sample": 0, "action": "skip", "label": 1},
+            422,
+            "A label needs its class, and only a label has one.",
+        ),
+        ({"sample": 0, "action": "undo"}, 422, "action: Input should be 'label', 'skip' or 'flag'"),
+        ({"sample": 7, "label": 1}, 404, "nobody asked for image 7"),
+        ({"sample": 10**30, "label": 1}, 422, "sample: Input should be "),
+        ({"sample": "../../etc/passwd", "label": 1}, 422, "sample: Input should be a valid integer"),
+        (
+            {"sample": 0, "label": 1, "seconds": -1},
+            422,
+            "seconds: Input should be greater than or equal to 0",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(site, signed_in, given, status, message):
+    site.store.open_round("run", 1, [0], "logo", None)
+    answer = signed_in("ada").post("/api/answer", json=given)
+    assert answer.status_code == status
+    assert answer.json()["error"].startswith(message)
+    assert site.store.labels() == {}
+
+
+def test_a_full_disk_is_told_and_the_page_goes_on(site, signed_in):
+    site.store.open_round("run", 1, range(50), "logo", None)
+    client = signed_in("ada")
+    database = site.store.database
+    database.connection.execute(f"PRAGMA max_page_count = {database.one('PRAGMA page_count')[0]}")
+    # Fill what is left of the last pages; then nothing more fits.
+    answers = [client.post("/api/answer", json={"sample": k % 50, "label": 1}) for k in range(400)]
+    full = [answer for answer in answers if answer.status_code == 503]
+    assert full
+    assert "database or disk is full" in full[0].json()["error"]
+    database.connection.execute("PRAGMA max_page_count = 100000")
+    assert client.post("/api/answer", json={"sample": 3, "label": 2}).status_code == 200
+    assert site.store.labels()[3] == 2
+
+
+def test_a_picture_that_is_gone_is_no_crash(site, signed_in):
+    site.store.open_round("run", 1, [0, 99], "logo", None)  # more than there are images
+    client = signed_in("ada")
+    answer = client.get("/images/99")
+    assert (answer.status_code, answer.json()) == (400, {"error": "there is no image 99: the pool has 60"})
+
+
+def test_the_page_is_served_elsewhere_only_with_a_certificate(site, tmp_path):
+    app = create_app(site.store, site.images, ["a"], secret=b"x", title="x")
+    for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
+        with pytest.raises(ConfigurationError, match="unless there is a certificate"):
+            PageServer(app, host, 0)
+    port = int(site.address.rpartition(":")[2])
+    with pytest.raises(UserError, match=f"cannot serve on 127.0.0.1 port {port}: Address already in use"):
+        PageServer(app, "127.0.0.1", port)
+    (tmp_path / "no.pem").write_text("no certificate")
+    with pytest.raises(UserError, match="cannot use the certificate"):
+        PageServer(app, "127.0.0.1", 0, (tmp_path / "no.pem", tmp_path / "no.pem"))

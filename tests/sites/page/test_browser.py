@@ -1,0 +1,234 @@
+"""The page in a real browser: keys, undo, reload, several people, the end of a round."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from webdriver import CHROMEDRIVER, CHROMIUM, Browser
+
+from fedactive.sites.store import Counts
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or CHROMEDRIVER is None, reason="chromium or chromedriver is not installed"
+)
+# How long from a key to the next image, complete, in the document.
+MEASURE = """
+window.delays = [];
+addEventListener("keydown", () => { window.pressed = performance.now(); }, true);
+new MutationObserver(() => {
+  const image = document.getElementById("image"), {pressed} = window;
+  const there = () => window.delays.push(performance.now() - pressed);
+  if (image.complete && image.naturalWidth) there(); else image.addEventListener("load", there);
+}).observe(document.querySelector(".picture"), {childList: true});
+"""
+SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one => one === '[]')"
+
+
+@pytest.fixture
+def browse(tmp_path_factory):
+    open_browsers = []
+
+    def make(site, name, **options):
+        browser = Browser(tmp_path_factory.mktemp("browser"), **options)
+        open_browsers.append(browser)
+        browser.go(site.address)
+        browser.type("#token", site.token(name))
+        browser.click("main button")
+        browser.wait("document.querySelector('.who')")
+        return browser
+
+    yield make
+    for browser in open_browsers:
+        browser.close()
+
+
+def shown(browser):
+    """The number of the image on the screen."""
+    source = browser.wait("document.getElementById('image')?.getAttribute('src')")
+    return int(source.rpartition("/")[2])
+
+
+def done(browser, count):
+    browser.wait(f"document.getElementById('done')?.textContent.startsWith('{count} of')")
+
+
+def test_a_round_from_the_first_key_to_the_last(site, browse):
+    site.store.open_round("run", 1, range(32), "logo", datetime.now(UTC) + timedelta(hours=2))
+    ada = browse(site, "ada")
+    assert shown(ada) == 0
+    ada.wait("document.getElementById('image').complete")
+    ada.run(MEASURE)
+    for sample in range(30):
+        assert shown(ada) == sample
+        time.sleep(0.1)  # nobody is faster
+        ada.press(str(sample % 3 + 1))
+    done(ada, 30)
+    assert site.store.labels() == {sample: sample % 3 for sample in range(30)}
+    delays = sorted(ada.run("return window.delays"))
+    assert len(delays) == 30
+    assert delays[26] < 50  # milliseconds; a few may have met a busy machine
+
+    # Undo, also after a reload, and answer anew.
+    ada.press("Backspace")
+    done(ada, 29)
+    assert shown(ada) == 29
+    ada.reload()
+    done(ada, 29)
+    for left in (28, 27):
+        ada.press("Backspace")
+        done(ada, left)
+        assert shown(ada) == left
+    assert sorted(site.store.labels()) == list(range(27))
+    for key in ("4", " ", "f"):
+        ada.press(key)
+    done(ada, 30)
+    assert site.store.labels()[27] == 3
+    assert site.store.counts("run", 1) == Counts(32, 28, 1, 1, 2)
+
+    # Somebody else has a queue of their own: here, nothing, for ada holds the rest.
+    bob = browse(site, "bob")
+    assert "Your part is done" in bob.text()
+    site.store.annotators.remove("ada")
+    bob.wait("document.getElementById('work')")  # the waiting page goes on by itself
+    assert shown(bob) == 30
+    bob.press("1", "2")
+    bob.wait("document.body.innerText.includes('Round 1 is done')")
+    assert site.store.counts("run", 1) == Counts(32, 30, 1, 1, 0)
+
+    # The end of the round, and the next one.
+    site.store.close_round("run", 1)
+    bob.wait("document.body.innerText.includes('Round 1 is closed')")
+    site.store.open_round("run", 2, [40], "logo", None)
+    bob.wait("document.getElementById('work')")
+    assert shown(bob) == 40
+    assert ada.messages() == bob.messages() == []
+
+
+def test_browsing_and_changing_an_earlier_answer(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.press("1", "2", "3")
+    done(ada, 3)
+    ada.reload()
+    assert shown(ada) == 3
+    ada.wait(
+        "document.getElementById('status') && performance.getEntriesByName(location.origin + '/api/history?count=200').length"
+    )
+    ada.press("Left", "Left")
+    ada.wait("document.getElementById('which').textContent.includes('you said: square')")
+    assert shown(ada) == 1
+    assert ada.run("return document.querySelector('[aria-pressed=true]').innerText").split()[-2:] == [
+        "square",
+        "✓",
+    ]
+    ada.press("4")
+    ada.wait(SAVED)
+    assert site.store.labels() == {0: 0, 1: 3, 2: 2}
+    assert shown(ada) == 2
+    ada.press("Right")
+    assert shown(ada) == 3
+    ada.press("Backspace")  # the last thing done was the change of image 1, whose first answer stands again
+    ada.wait("document.getElementById('status').textContent.startsWith('Undone')")
+    assert site.store.labels() == {0: 0, 1: 1, 2: 2}
+
+
+def test_mouse_and_keyboard_focus_both_work(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.click("[data-label='2']")
+    done(ada, 1)
+    ada.press(" ")  # after a click, Space skips
+    done(ada, 2)
+    ada.run("document.querySelector('[data-label=\"1\"]').focus()")
+    ada.press(" ")  # with the focus on a button, Space presses it
+    done(ada, 3)
+    assert site.store.labels() == {0: 2, 2: 1}
+    assert site.store.counts("run", 1).skipped == 1
+
+
+def test_zoom_contrast_guess_and_help(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.press("+", ".")
+    style = ada.run("return [image.style.transform, image.style.filter]")
+    assert style == ["translate(0px, 0px) scale(1.5)", "contrast(1.25)"]
+    ada.press("Escape")
+    assert ada.run("return [image.style.transform, image.style.filter]") == [
+        "translate(0px, 0px) scale(1)",
+        "",
+    ]
+    ada.press("g")
+    ada.wait("document.getElementById('guess').textContent === 'circle (75%)'")
+    ada.press("?")
+    assert ada.run("return document.getElementById('help').open")
+    ada.press("1")  # labels nothing while help is open
+    ada.press("Escape")
+    assert not ada.run("return document.getElementById('help').open")
+    ada.press("2")
+    done(ada, 1)
+    assert site.store.database.rows("SELECT sample, label, saw_guess FROM events")[0]["saw_guess"] == 1
+    assert len(site.store.labels()) == 1
+
+
+def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.wait("document.getElementById('image').complete")
+    offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    ada.devtools("Network.enable", {})
+    ada.devtools("Network.emulateNetworkConditions", offline)
+    ada.press("1", "2", "3")
+    ada.wait("document.getElementById('banner').textContent.includes('3 not saved yet; trying again')")
+    assert site.store.labels() == {}
+    ada.devtools("Network.emulateNetworkConditions", offline | {"offline": False})
+    ada.wait(SAVED)
+    assert site.store.labels() == {0: 0, 1: 1, 2: 2}
+    ada.wait("document.getElementById('banner').hidden")
+
+
+def test_a_round_that_closes_while_somebody_labels(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    assert shown(ada) == 0
+    site.store.close_round("run", 1)
+    ada.press("1")
+    ada.wait("document.body.innerText.includes('Round 1 is closed')")
+    assert site.store.labels() == {0: 0}  # late, but not lost
+    assert site.store.labels_at_close("run", 1) == {}
+    ada.click("a[href='/late']")
+    assert shown(ada) == 1
+
+
+def test_disagreements_are_decided(site, browse):
+    site.store.open_round("run", 1, [3], "logo", None, overlap=2)
+    for k, name in enumerate(("bob", "eve")):
+        site.token(name)
+        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
+    ada = browse(site, "ada")
+    ada.click("a[href='/disagreements']")
+    ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
+    ada.press("2")
+    ada.wait("document.body.innerText.includes('No disagreements')")
+    assert site.store.labels() == {3: 1}
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1280, 800)])
+def test_pages_fit_the_screen(site, browse, width, height):
+    site.store.open_round("run", 1, range(9), "logo", datetime.now(UTC) + timedelta(days=3))
+    ada = browse(site, "ada", width=width, height=height, dark=width == 820)
+    for path in ("/", "/overview", "/late", "/disagreements"):
+        ada.go(site.address + path)
+        size = ada.run("return [innerWidth, document.documentElement.scrollWidth]")
+        assert size == [width, width]
+        unnamed = "return [...document.querySelectorAll('button, a, input:not([type=hidden])')].filter(e => !(e.innerText || e.ariaLabel || e.labels?.length || e.value)).length"
+        assert ada.run(unnamed) == 0
+    ada.go(site.address)
+    ada.wait("document.getElementById('image').naturalWidth")
+    box = ada.run(
+        "const b = document.querySelector('.picture').getBoundingClientRect(); return [b.width, b.height]"
+    )
+    assert min(box) > 0.3 * min(width, height)
+    last = "return document.querySelector('[data-do=undo]').getBoundingClientRect().bottom <= innerHeight"
+    assert ada.run(last)  # everything that answers is on the screen without scrolling
+    background = ada.run("return getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(21, 24, 27)" if width == 820 else "rgb(255, 255, 255)")

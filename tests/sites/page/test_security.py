@@ -1,0 +1,259 @@
+"""Who may see and change what."""
+
+import ipaddress
+import ssl
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fedactive.sites.page import guard, session
+from fedactive.sites.page.app import PageServer, create_app
+
+PLACES = ["/images/0", "/api/next", "/api/history", "/api/guess/0"]
+
+
+@pytest.fixture
+def stranger(site):
+    site.store.open_round("run", 1, range(5), "logo", None)
+    with httpx.Client(base_url=site.address) as client:
+        yield client
+
+
+def test_nothing_without_a_session(stranger):
+    for place in PLACES:
+        assert stranger.get(place).status_code == 401
+    for place in ("/", "/overview", "/late", "/disagreements", "/label-studio.json"):
+        answer = stranger.get(place)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+    for place in ("/api/answer", "/api/undo", "/api/label-studio"):
+        assert stranger.post(place, json={"sample": 0, "label": 0}).status_code == 401
+    assert stranger.get("/docs").status_code == stranger.get("/openapi.json").status_code == 404
+
+
+def test_the_cookie_is_strict_and_signed(site, stranger):
+    answer = stranger.post("/sign-in", data={"token": site.token("ada")})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    for flag in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"):
+        assert flag in cookie
+    assert "Secure" not in cookie  # plain HTTP on loopback
+    assert stranger.get("/images/0").status_code == 200
+    ((name, value),) = stranger.cookies.items()
+    facts, _, signature = value.rpartition(".")
+    other = facts.replace("1.", "2.", 1) + "." + signature
+    site.token("bob")
+    for forged in (other, value[:-1] + ("0" if value[-1] != "0" else "1"), facts, "", "a.b.c.d", "1.1.1.é"):
+        headers = {"Cookie": f"{name}={forged}".encode()}
+        assert httpx.get(site.address + "/images/0", headers=headers).status_code == 401
+
+
+def test_sessions_end(site, signed_in, monkeypatch):
+    site.store.open_round("run", 1, range(5), "logo", None)
+    client = signed_in("ada")
+    with monkeypatch.context() as patch:
+        later = time.time() + session.SECONDS_SIGNED_IN + 1
+        patch.setattr(session.time, "time", lambda: later)
+        assert client.get("/images/0").status_code == 401
+    assert client.get("/images/0").status_code == 200
+    site.store.annotators.renew("ada")
+    assert client.get("/images/0").status_code == 401
+    client = signed_in("bob")
+    site.store.annotators.remove("bob")
+    assert client.get("/images/0").status_code == 401
+
+
+def test_signing_out(site, signed_in):
+    client = signed_in("ada")
+    assert client.post("/sign-out").status_code == 403
+    answer = client.post("/sign-out", data={"csrf": client.headers["X-CSRF-Token"]})
+    assert answer.headers["location"] == "/sign-in"
+    assert client.get("/api/next").status_code == 401
+
+
+def test_forged_requests_are_refused(site, signed_in):
+    site.store.open_round("run", 1, range(5), "logo", None)
+    client, other = signed_in("ada"), signed_in("bob")
+    given = {"sample": 0, "label": 0}
+    token = client.headers.pop("X-CSRF-Token")
+    for wrong in (
+        {},
+        {"X-CSRF-Token": ""},
+        {"X-CSRF-Token": "x" * 64},
+        {"X-CSRF-Token": other.headers["X-CSRF-Token"]},
+    ):
+        for place in ("/api/answer", "/api/undo", "/api/label-studio"):
+            assert client.post(place, json=given, headers=wrong).status_code == 403
+    good = {"X-CSRF-Token": token}
+    for foreign in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert client.post("/api/answer", json=given, headers=good | foreign).status_code == 403
+        assert client.post("/sign-in", data={"token": site.token("ada")}, headers=foreign).status_code == 403
+    assert site.store.labels() == {}
+    assert client.post("/api/answer", json=given, headers=good | {"Origin": site.address}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/images/../labels.sqlite",
+        "/images/..%2Flabels.sqlite",
+        "/images/%2e%2e/%2e%2e/etc/passwd",
+        "/static/../app.py",
+        "/static/..%2Fapp.py",
+        "/static/%2e%2e/session.py",
+        "/static//etc/passwd",
+        "/images/-1",
+        "/images/7",  # exists, but nobody asked for it
+        "/images/999999999999999999999999",
+    ],
+)
+def test_no_path_leads_out(site, signed_in, path):
+    site.store.open_round("run", 1, range(5), "logo", None)
+    client = signed_in("ada")
+    # httpx would tidy the path up: say it to the socket as it is.
+    request = client.build_request("GET", "/")
+    request.url = request.url.copy_with(raw_path=path.encode())
+    answer = client.send(request)
+    assert answer.status_code in (404, 422)
+    assert b"import" not in answer.content
+    assert b"root:" not in answer.content
+
+
+def test_guessing_is_slowed_down(site, stranger):
+    answers = [stranger.post("/sign-in", data={"token": f"guess {k}"}).status_code for k in range(7)]
+    assert answers == [403] * session.FAILURES + [429] * (7 - session.FAILURES)
+    right = stranger.post("/api/sign-in", json={"token": site.token("ada")})
+    assert right.status_code == 429
+    assert 0 < int(right.headers["retry-after"]) <= 61
+    assert "Too many wrong tokens" in right.json()["error"]
+
+
+def test_waiting_ends(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
+    failures = session.Failures()
+    for _ in range(session.FAILURES):
+        assert failures.wait("a") == 0
+        failures.add("a")
+    assert failures.wait("a") == 61
+    assert failures.wait("b") == 0
+    now[0] += session.PER_SECONDS + 1
+    assert failures.wait("a") == 0
+    assert failures.times == {}  # nothing is remembered for ever
+
+
+def test_a_made_up_address_is_not_believed(stranger):
+    for k in range(session.FAILURES):
+        stranger.post("/sign-in", data={"token": "x"}, headers={"X-Forwarded-For": f"192.0.2.{k}"})
+    answer = stranger.post("/sign-in", data={"token": "x"}, headers={"X-Forwarded-For": "192.0.2.99"})
+    assert answer.status_code == 429
+
+
+def test_headers_are_strict_everywhere(site, signed_in, stranger):
+    client = signed_in("ada")
+    places = [
+        "/",
+        "/overview",
+        "/images/0",
+        "/images/77",
+        "/static/label.js",
+        "/api/next",
+        "/nowhere",
+        "/api/nowhere",
+    ]
+    answers = [client.get(place) for place in places] + [stranger.get("/"), stranger.get("/sign-in")]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+    assert client.get("/").headers["cache-control"] == "no-store"
+
+
+def test_pages_have_nothing_inline_and_nothing_from_elsewhere(site, signed_in):
+    site.store.open_round("run", 1, range(5), "logo", None)
+    client = signed_in("ada")
+    for place in ("/", "/overview", "/late", "/sign-in", "/nowhere"):
+        page = client.get(place).text.lower()
+        assert "<style" not in page
+        assert " style=" not in page
+        assert " onclick" not in page
+        assert "http" not in page.replace("http-equiv", "")
+        assert all("src=" in part.split(">")[0] for part in page.split("<script")[1:])
+
+
+def test_names_cannot_bring_markup(site, signed_in):
+    client = signed_in("<script>alert(1)</script>")
+    assert "<script>alert" not in client.get("/overview").text
+    assert "&lt;script&gt;alert" in client.get("/overview").text
+
+
+def test_large_requests_are_refused(site, signed_in, monkeypatch):
+    client = signed_in("ada")
+    answer = client.post("/api/answer", content=b" " * (guard.LARGEST + 1))
+    assert answer.status_code == 413
+    assert "larger than 64 KB" in answer.json()["error"]
+    monkeypatch.setattr(guard, "LARGEST_IMPORT", 1000)
+    assert client.post("/api/label-studio", content=(b"[" * 100 for _ in range(11))).status_code == 413
+    assert client.post("/sign-in", content=b"token=" + b"x" * guard.LARGEST).status_code == 413
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"sample": 1e999}', b"[" * 60_000])
+def test_rubbish_is_no_crash(site, signed_in, content):
+    client = signed_in("ada")
+    for place in ("/api/answer", "/api/undo", "/api/sign-in"):
+        assert client.post(place, content=content).status_code in (400, 422)
+
+
+def test_with_a_certificate_the_cookie_is_secure(site, tmp_path):
+    certificate, key = self_signed(tmp_path)
+    app = create_app(site.store, site.images, ["a"], secret=b"x", title="x")
+    server = PageServer(app, "127.0.0.1", 0, (certificate, key))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        trusted = ssl.create_default_context(cafile=certificate)
+        answer = httpx.post(
+            server.address + "/api/sign-in", json={"token": site.token("ada")}, verify=trusted
+        )
+        assert server.address.startswith("https://")
+        assert "; Secure" in answer.headers["set-cookie"]
+    finally:
+        server.stop()
+        thread.join(20)
+
+
+def self_signed(folder):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "c.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "k.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder / "c.pem", folder / "k.pem"

@@ -1,0 +1,146 @@
+"""Label Studio's JSON: what goes out comes back, and what cannot be used is named."""
+
+import json
+
+import pytest
+
+from fedactive.errors import UserError
+from fedactive.sites.label_studio import Imported, export_tasks, import_tasks
+from fedactive.sites.store import LabelStore
+
+NAMES = ("a.png", "b.png", "ward/a.png", "ward/c d.png")
+CLASSES = ("benign", "malignant")
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = LabelStore(tmp_path / "labels.sqlite")
+    store.open_round("run", 1, range(4), "logo", None)
+    yield store
+    store.close()
+
+
+def task(image, *annotations):
+    return {"id": 1, "data": {"image": image}, "annotations": list(annotations)}
+
+
+def choice(name, **more):
+    result = [{"from_name": "x", "to_name": "y", "type": "choices", "value": {"choices": [name]}}]
+    return {"result": result, "was_cancelled": False, "lead_time": 3.5, **more}
+
+
+def bring(store, *tasks, by=None):
+    return import_tasks(store, NAMES, CLASSES, json.dumps(tasks).encode(), by)
+
+
+def test_there_and_back(store, tmp_path):
+    store.add_annotator("ada")
+    ada = store.annotators.named("ada")
+    store.answers.record(ada, 0, "label", 0, seconds=1.5)
+    store.answers.record(ada, 0, "label", 1, seconds=2.5)
+    store.answers.record(ada, 1, "skip")
+    store.answers.record(ada, 2, "flag")
+    tasks = export_tasks(store, NAMES, CLASSES)
+    assert [one["data"]["image"] for one in tasks] == list(NAMES)
+    (annotation,) = tasks[0]["annotations"]
+    assert annotation["result"] == [
+        {"from_name": "label", "to_name": "image", "type": "choices", "value": {"choices": ["malignant"]}}
+    ]
+    assert (annotation["was_cancelled"], annotation["lead_time"]) == (False, 2.5)
+    assert tasks[1]["annotations"][0]["was_cancelled"]
+    assert tasks[3]["annotations"] == []
+    other = LabelStore(tmp_path / "other.sqlite")
+    other.open_round("run", 1, range(4), "logo", None)
+    assert bring(other, *tasks) == Imported(3, 0, ())
+    assert other.labels() == store.labels() == {0: 1}
+    assert other.counts("run", 1) == store.counts("run", 1)
+    assert bring(other, *tasks) == Imported(0, 3, ())
+    assert [e.seconds for e in other.answers.history(other.annotators.named("ada"), 9)] == [None, None, 2.5]
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("called", "sample"),
+    [
+        ("a.png", 0),
+        ("ward/a.png", 2),
+        ("/data/local-files/?d=ward/a.png", 2),
+        ("/data/local-files/?d=pool/images/ward/c%20d.png", 3),
+        ("/data/upload/7/0a1b2c3d-b.png", 1),
+        ("s3://bucket/some/where/b.png", 1),
+        ("https://labels.example/files/ward/c%20d.png", 3),
+    ],
+)
+def test_images_are_found_by_name(store, called, sample):
+    assert bring(store, task(called, choice("benign"))).recorded == 1
+    assert store.labels() == {sample: 0}
+
+
+def test_people_keep_their_names(store):
+    bring(
+        store,
+        task("a.png", choice("benign", completed_by=7)),
+        task("b.png", choice("benign", completed_by={"id": 3, "email": "eve@example.org"})),
+        task("ward/a.png", choice("benign")),
+    )
+    assert [one.name for one in store.annotators.all()] == [
+        "eve@example.org",
+        "label-studio",
+        "label-studio 7",
+    ]
+    assert all(one.token_hash is None for one in store.annotators.all())
+
+
+def test_what_cannot_be_used_is_left_out_and_named(store):
+    imported = bring(
+        store,
+        task("../../etc/passwd", choice("benign")),
+        task("a.png", choice("unclear")),
+        task("b.png", {"result": [], "was_cancelled": False}),
+        "no task",
+        {"data": {"text": "no image"}},
+        {"data": {"image": "a.png"}, "annotations": "none"},
+        task("ward/a.png", choice("malignant")),
+    )
+    assert imported.recorded == 1
+    assert imported.left_out == (
+        "task 1: there is no image '../../etc/passwd' here",
+        "task 2: 'unclear' is none of the classes",
+        "task 3: an annotation is not a single choice",
+        "task 4: it has no data.image",
+        "task 5: it has no data.image",
+        "task 6: its annotations are no list of objects",
+    )
+    assert store.labels() == {2: 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1}', b"3"])
+def test_another_file_is_told(store, content):
+    with pytest.raises(UserError, match=r"this is no"):
+        import_tasks(store, NAMES, CLASSES, content)
+
+
+def test_nobody_speaks_for_others_on_the_page(store):
+    store.add_annotator("ada")
+    store.add_annotator("bob")
+    ada = store.annotators.named("ada")
+    forged = task("a.png", choice("benign", annotator="bob"), choice("malignant", annotator="ada"))
+    imported = bring(store, forged, by=ada)
+    assert (imported.recorded, imported.left_out) == (1, ("task 1: bob can sign in here and answers alone",))
+    assert store.labels() == {0: 1}
+    assert bring(store, forged).recorded == 1  # whoever runs the site may
+
+
+def test_labels_nobody_asked_for_wait_until_somebody_does(tmp_path):
+    store = LabelStore(tmp_path / "new.sqlite")
+    bring(store, task("b.png", choice("malignant")))
+    assert store.labels() == {}
+    store.open_round("run", 1, [0, 1], "logo", None)
+    assert store.labels() == {1: 1}
+    assert store.counts("run", 1).pending == 1
+    store.close()
+
+
+def test_an_image_to_be_labelled_there_can_have_an_address(store):
+    tasks = export_tasks(store, NAMES, CLASSES, "/data/local-files/?d=pool/")
+    assert tasks[2]["data"]["image"] == "/data/local-files/?d=pool/ward/a.png"
