@@ -83,7 +83,7 @@ def test_curves_of_all_settings_that_have_runs_or_of_one(two_settings, draw):
     one = draw("curves", setting=20)
     assert {s.number for s in all_settings() if s.label in one} == {20}
     assert "entropy  60.0" in one
-    with pytest.raises(RunError, match="no run of setting 3 "):
+    with pytest.raises(RunError, match="no runs of setting 3 "):
         draw("curves", setting=3)
 
 

@@ -97,6 +97,7 @@ def draw_learning_curves(axes: Axes, curves: pd.DataFrame, title: str) -> None:
         axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
         axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
     heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
+    heights += max(0.0, axes.get_ylim()[0] - heights.min())  # back up where names would run into the axis
     for (name, row), height in zip(means.iterrows(), heights, strict=True):
         axes.annotate(
             f"{name}  {row.iloc[-1]:.1f}",

@@ -68,7 +68,7 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
         for (rho, alpha), n in counts.items():
             axes = grid[rows.index(rho), columns.index(alpha)]
             client, label = np.indices(n.shape)
-            axes.scatter(label + 1, client + 1, s=130 * n / most, color=PALETTE[0], linewidths=0)
+            axes.scatter(label + 1, client + 1, s=330 * n / most, color=PALETTE[0], linewidths=0)
             axes.set_title(imbalance((rho, alpha)))
             axes.set_xticks(range(1, n.shape[1] + 1))
             axes.set_yticks(range(1, n.shape[0] + 1))

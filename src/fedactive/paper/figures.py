@@ -66,7 +66,7 @@ def matrices_figure(request: Request) -> None:
             if matrices is not None:
                 found.setdefault(where, matrices)
     if not found:
-        raise nothing("entropy by the local-only model that has completed two AL rounds", "emd")
+        raise nothing("entropy by the local-only model that have completed two AL rounds", "emd")
     draw_matrices(found, request.path)
 
 
@@ -93,14 +93,14 @@ def imbalances(request: Request) -> dict[Imbalance, Experiment]:
 def bars_figure(request: Request) -> None:
     shares = win_shares(request.archive, **request.overrides)
     if shares.empty:
-        raise nothing("LoGo and a baseline with two seeds in common in one of the 38 settings", "penalty")
+        raise nothing("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
     draw_bars(shares, request.path)
 
 
 def penalty_figure(request: Request) -> None:
     matrices = penalty_by(request.category, request.archive, **request.overrides)
     if not matrices:
-        raise nothing("one of the 38 settings", "penalty")
+        raise nothing("any of the 38 settings", "penalty")
     draw_penalty(matrices, request.path)
 
 
@@ -113,7 +113,7 @@ def curves_figure(request: Request) -> None:
         which = (
             f"setting {wanted[0].number} ({wanted[0].label})"
             if len(wanted) == 1
-            else "one of the 38 settings"
+            else "any of the 38 settings"
         )
         raise nothing(which, "penalty")
     draw_curves(found, request.path)
@@ -122,7 +122,7 @@ def curves_figure(request: Request) -> None:
 def cost_figure(request: Request) -> None:
     costs = table("cost", request.archive, **request.overrides)
     if costs["seeds"].sum() == 0:
-        raise nothing("the accuracy table on cifar10 that has completed two AL rounds", "cost")
+        raise nothing("the accuracy table on cifar10 that have completed two AL rounds", "cost")
     draw_cost(costs, request.path)
 
 
@@ -138,4 +138,4 @@ FIGURES: dict[str, Callable[[Request], None]] = {
 
 
 def nothing(what: str, name: str) -> RunError:
-    return RunError(f"there is no run of {what}; `fedactive paper run {name}` makes them")
+    return RunError(f"there are no runs of {what}; `fedactive paper run {name}` makes them")
