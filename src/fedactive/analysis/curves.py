@@ -102,7 +102,8 @@ def draw_learning_curves(axes: Axes, curves: pd.DataFrame, title: str) -> None:
         axes.annotate(
             f"{name}  {row.iloc[-1]:.1f}",
             xy=(row.index[-1], row.iloc[-1]),
-            xytext=(row.index[-1] + 0.03 * np.ptp(row.index), height),
+            xytext=(1.01, height),
+            textcoords=("axes fraction", "data"),
             color=style[str(name)][0],
             va="center",
             fontweight="bold",

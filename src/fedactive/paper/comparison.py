@@ -96,9 +96,9 @@ def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
     )
     members = pd.DataFrame(
         [
-            (setting.number, category, value)
+            (setting.number, category, places(setting)[category])
+            for category in CATEGORIES
             for setting in all_settings()
-            for category, value in places(setting).items()
         ],
         columns=["setting", "category", "value"],
     )

@@ -108,6 +108,7 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
             places = np.arange(len(part))
             axes.bar(places - 0.2, part["win"], 0.4, color=PALETTE[: len(part)])
             axes.bar(places + 0.2, part["defeat"], 0.4, color="black", hatch="//", edgecolor="white")
+            axes.set(xlim=(-0.6, len(part) - 0.4), ylim=(0, 100))
             title = f"{category} {value}".strip()
             axes.set_title(f"{title} (n = {part['settings'].max():.0f})", fontsize=9)
             axes.set_xticks(places, baselines, rotation=35, ha="right", fontsize=8)
