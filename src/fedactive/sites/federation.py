@@ -86,6 +86,7 @@ class Sites:
         A site that comes back meanwhile is asked then; one that is away when the round ends adds no labels.
         """
         begun, rules = time.monotonic(), self.plan.rules
+        self.journal.phase(f"AL round {al_round}: choosing")
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
@@ -94,28 +95,31 @@ class Sites:
             measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
             return label_counts(reply), measured
 
-        def look(close: bool) -> None:
-            there, settings = self.online() & asked.keys(), {"close": int(close)}
+        def look(sites: set[int], close: bool) -> None:
+            there, settings = self.online() & sites, {"close": int(close)}
             asked.update(self.ask("label_status", there, label_counts, al_round=al_round, settings=settings))
-            for k, counts in asked.items():
-                self.journal.heard(k, al_round=al_round, **counts)
 
         for _ in looks():
-            self.journal.phase(f"AL round {al_round}: choosing")
+            look(set(asked), close=False)
             settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
-            new = self.online() - asked.keys()
             replies = self.ask(
-                "query", new, chosen, al_round=al_round, settings=settings, weights=weights or {}
+                "query",
+                self.online() - asked.keys(),
+                chosen,
+                al_round=al_round,
+                settings=settings,
+                weights=weights or {},
             )
             for k, (counts, measured) in replies.items():
                 asked[k] = counts
-                if measured:
-                    local_only[k] = pooled([measured])
+                local_only |= {k: pooled([measured])} if measured else {}
+            for k, counts in asked.items():
+                self.journal.note(k, al_round=al_round, **counts)
             self.journal.phase(f"AL round {al_round}: people are labelling")
-            look(close=False)
             if self.labelling_is_over(asked, deadline):
                 break
-        look(close=True)
+        # Where nothing is pending there is nothing to close.
+        look({k for k, counts in asked.items() if counts["pending"]}, close=True)
         gained = {k: max(0, asked[k]["labelled_in_all"] - self.counts[k]) for k in sorted(asked)}
         return QueryPhase(
             [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
@@ -172,7 +176,7 @@ class Sites:
                 break
             self.journal.phase(f"{rounds}, waiting for more sites")
         for k in updates:
-            self.journal.heard(k, al_round=al_round, fl_round=fl_round + 1)
+            self.journal.note(k, al_round=al_round, fl_round=fl_round + 1)
         return [updates[k] for k in sorted(updates)]
 
     def evaluate(self, weights: Weights) -> Evaluation:

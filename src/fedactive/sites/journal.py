@@ -69,9 +69,12 @@ class Journal:
         for k, name in enumerate(self.sites):
             self.status["sites"][name]["online"] = k in numbers
 
-    def heard(self, number: int, **values: Any) -> None:
+    def heard(self, number: int) -> None:
         """A site has answered."""
-        self.status["sites"][self.sites[number]] |= {"last_seen": time.time(), **values}
+        self.note(number, last_seen=time.time())
+
+    def note(self, number: int, **values: Any) -> None:
+        self.status["sites"][self.sites[number]] |= values
 
     def dropped(self, number: int, reason: object) -> None:
         """An answer was not used, and why."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,9 @@ class Control:
 
     def start(self, plan: str) -> int:
         """The id of a new Flower run of this plan."""
-        content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, about what it calls itself
+            content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
         fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
         with told():
             request = StartRunRequest(

@@ -47,30 +47,33 @@ class FlowerTransport:
         replies: dict[int, Reply] = {}
         until = time.monotonic() + seconds
         while waiting and time.monotonic() < until:
-            for answer in self.pull(list(waiting)):
-                k = waiting.pop(answer.metadata.reply_to_message_id)
-                if answer.has_error():
+            for message, answer in self.pull(list(waiting)).items():
+                k = waiting.pop(message)
+                if answer is not None and answer.has_error():
                     log.warning("no reply of site %d: %s", k, answer.error.reason)
                 else:
                     replies[k] = read_reply(answer)
             time.sleep(SECONDS_BETWEEN_LOOKS)
         return replies
 
-    def pull(self, messages: list[str]) -> list[Message]:
-        """The replies that are there. One that Flower cannot even unpack must not cost us the others."""
+    def pull(self, messages: list[str]) -> dict[str, Message | None]:
+        """The replies that are there, by what they answer; None is one that Flower cannot even unpack."""
         try:
-            return list(self.grid.pull_messages(messages))
+            return {
+                answer.metadata.reply_to_message_id: answer for answer in self.grid.pull_messages(messages)
+            }
         except httpx.HTTPError:
             raise  # the SuperLink is gone
         except Exception:
             if len(messages) == 1:
-                log.exception("a reply that cannot be unpacked")
-                return []
-            return [answer for message in messages for answer in self.pull([message])]
+                return {messages[0]: None}
+            return {k: v for message in messages for k, v in self.pull([message]).items()}
 
 
-def read_reply(answer: Message) -> Reply:
+def read_reply(answer: Message | None) -> Reply:
     try:
+        if answer is None:
+            raise ValueError("Flower cannot unpack it")
         return decode_reply(answer.content)
     except Exception:
         log.exception("a reply that cannot be read")

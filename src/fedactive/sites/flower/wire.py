@@ -1,15 +1,19 @@
 """Requests and replies as Flower's records.
 
-A reply is one record of numbers and two of arrays: there is no text in it, and so no name or sentence of a
-site can slip out.
+A reply is a record of numbers, and weights: there is no text in it, and so no name or sentence of a site can
+slip out.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 
+import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
 
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import KINDS, Reply, Request
@@ -36,8 +40,7 @@ def encode_request(request: Request) -> RecordDict:
                     "settings": json.dumps(request.settings),
                 }
             ),
-            "weights": encode_weights(request.weights),
-            "control": encode_weights(request.control),
+            **weights_records(request.weights, request.control),
         }
     )
 
@@ -50,8 +53,8 @@ def decode_request(records: RecordDict) -> Request:
         al_round=int(str(heading["al_round"])),
         fl_round=int(str(heading["fl_round"])),
         settings=json.loads(str(heading["settings"])),
-        weights=decode_weights(records.array_records["weights"]),
-        control=decode_weights(records.array_records["control"]),
+        weights=read_weights(records, "weights"),
+        control=read_weights(records, "control"),
     )
 
 
@@ -59,8 +62,7 @@ def encode_reply(reply: Reply) -> RecordDict:
     return RecordDict(
         {
             "values": MetricRecord({**reply.values, "problem": reply.problem}),
-            "weights": encode_weights(reply.weights),
-            "control": encode_weights(reply.control),
+            **weights_records(reply.weights, reply.control),
         }
     )
 
@@ -70,14 +72,31 @@ def decode_reply(records: RecordDict) -> Reply:
     problem = values.pop("problem")
     if not isinstance(problem, int) or problem < 0:
         raise ValueError(f"no problem is numbered {problem!r}")
-    weights, control = (decode_weights(records.array_records[name]) for name in ("weights", "control"))
-    return Reply(values, weights, control, problem)
+    return Reply(values, read_weights(records, "weights"), read_weights(records, "control"), problem)
 
 
-def encode_weights(weights: Weights) -> ArrayRecord:
-    return ArrayRecord({name: Array(value.numpy()) for name, value in weights.items()})
+def weights_records(weights: Weights, control: Weights) -> dict[str, ArrayRecord]:
+    """Each set of weights is one array: Flower takes several calls for each array that it carries."""
+    records = {"weights": weights, "control": control}
+    return {name: ArrayRecord({"npz": Array(pack(value))}) for name, value in records.items() if value}
 
 
-def decode_weights(record: ArrayRecord) -> Weights:
-    # A copy: Flower's arrays may be read-only, which tensors cannot be.
-    return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
+def read_weights(records: RecordDict, name: str) -> Weights:
+    return unpack(records.array_records[name]["npz"].numpy()) if name in records.array_records else {}
+
+
+def pack(weights: Weights) -> NDArray[np.uint8]:
+    """The bytes of an uncompressed .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: value.numpy() for name, value in weights.items()})
+    return np.frombuffer(buffer.getvalue(), np.uint8)
+
+
+def unpack(content: NDArray[np.uint8]) -> Weights:
+    buffer = io.BytesIO(content.tobytes())
+    with zipfile.ZipFile(buffer) as archive:
+        if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+            raise ValueError("weights come uncompressed: so they take no more memory than was sent")
+    buffer.seek(0)
+    with np.load(buffer, allow_pickle=False) as arrays:
+        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
