@@ -23,8 +23,8 @@ class StoreError(UserError):
 class Database:
     """One connection for all threads. Threads queue at a lock, which is fairer than SQLite's waiting.
 
-    Write-ahead log with synchronous FULL: once `writing()` has ended, what was written survives a kill and
-    a power cut.
+    Write-ahead log with synchronous FULL: once `writing()` has ended, what was written survives a kill and a
+    power cut.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,6 @@ class Database:
             )
             self.connection.row_factory = sqlite3.Row
             self.connection.execute("PRAGMA journal_mode = WAL")
-            self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.execute("PRAGMA foreign_keys = ON")
         with self.writing():
             version = self.one("PRAGMA user_version")[0]
@@ -50,9 +49,10 @@ class Database:
                 raise StoreError(f"{path} was written by another version of fedactive (format {version})")
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """All or nothing, and nobody else writes meanwhile."""
+    def writing(self, *, durable: bool = True) -> Iterator[None]:
+        """All or nothing, and nobody else writes meanwhile. Not durable: a power cut may lose it."""
         with self.lock, self.told():
+            self.connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

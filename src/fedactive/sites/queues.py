@@ -46,7 +46,7 @@ class Queues:
             ORDER BY r.id DESC, q.position"""
         found: dict[int, Request] = {}
         renew = False
-        with self.database.writing():
+        with self.database.writing(durable=False):
             now = time.time()
             # Too far ahead was written before the clock was set back, and holds nothing.
             values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}

@@ -41,7 +41,7 @@ class Desk:
             raise NotAsked(f"nobody asked for image {sample}")
 
 
-def _desk(request: Request) -> Desk:
+async def _desk(request: Request) -> Desk:
     desk: Desk = request.app.state.desk
     return desk
 
@@ -59,7 +59,7 @@ def _signed_in(request: Request, desk: AtDesk) -> Session:
 SignedIn = Annotated[Session, Depends(_signed_in)]
 
 
-def _from_this_page(request: Request, desk: AtDesk, session: SignedIn) -> Session:
+async def _from_this_page(request: Request, desk: AtDesk, session: SignedIn) -> Session:
     desk.sessions.check_csrf(session, request.headers.get("x-csrf-token"))
     return session
 

@@ -123,7 +123,7 @@ class Failures:
                 del self.times[address]
 
 
-def same_origin(request: Request) -> None:
+async def same_origin(request: Request) -> None:
     """Browsers say where a request comes from; programs say nothing. Another origin changes nothing here."""
     if request.method in ("GET", "HEAD"):
         return
