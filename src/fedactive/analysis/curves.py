@@ -21,8 +21,9 @@ from fedactive.experiment import Experiment, strategy_label
 from fedactive.settings import settings_of
 from fedactive.state import round_accuracy
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; black is for text.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+# Okabe and Ito's colours, told apart by colour-blind readers too; black is for text, and a grey stands for
+# their yellow, which nobody can read on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = "osD^vPX"
 
 NOT_A_SETTING = {"strategy", "selector", "strategy_options", "seed"} | {

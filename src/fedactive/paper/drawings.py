@@ -158,7 +158,9 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
             axes.margins(x=0.1)
             axes.spines[["top", "right"]].set_visible(False)
         grid[0].invert_yaxis()
-        grid[0].legend(frameon=False, loc="lower left")
+        figure.legend(
+            *grid[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2
+        )
 
 
 # ------------------------------------------------------------------------------------------------- parts
