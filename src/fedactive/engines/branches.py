@@ -44,15 +44,16 @@ class BranchStack(Stack):
         losses = F.cross_entropy(logits.float(), targets, reduction="none")
         return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
 
-    def gradients(self, images: Tensor, targets: Tensor, present: Tensor) -> None:
+    def gradients(self) -> None:
         self.model.train()
+        images = self.batch.movedim(-1, 2)
         home = torch.cuda.current_stream() if self.streams else None
         for k, leaves in enumerate(self.leaves):
             branch = self.streams[k % len(self.streams)] if self.streams else None
             if branch and home and k < len(self.streams):
                 branch.wait_stream(home)
             with torch.cuda.stream(branch) if branch else nullcontext():
-                loss = self.loss(leaves, images[k], targets[k], present[k])
+                loss = self.loss(leaves, images[k], self.targets[k], self.present[k])
                 gradients = torch.autograd.grad(loss, [leaves[name] for name in self.names])
                 torch._foreach_copy_(self.gradient_views[k], gradients)
         for branch in self.streams:

@@ -104,14 +104,22 @@ class Stack(ABC):
         self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
         self.own: dict[int, tuple[Tensor, Tensor, float]] = {}  # samples of clients that may stop, and when
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.batch, self.update = self.prepare_batch, self.descend
-        if device.type == "cuda":
-            # Each becomes one or two kernels instead of a dozen.
-            self.batch, self.update = torch.compile(self.prepare_batch), torch.compile(self.descend)
+        _, channels, height, breadth = images.shape
+        rows = (width, recipe.batch_size)
+        self.batch = torch.zeros(*rows, height, breadth, channels, dtype=self.kind(), device=device)
+        self.targets = torch.zeros(rows, dtype=torch.long, device=device)
+        self.present = torch.zeros(rows, dtype=torch.bool, device=device)
+
+    def kind(self) -> torch.dtype:
+        """What the batch is made of."""
+        return torch.float32
 
     @abstractmethod
-    def gradients(self, images: Tensor, targets: Tensor, present: Tensor) -> None:
-        """Fill `self.gradient` with each client's ∇ℓ(w) and bring the BatchNorm statistics up to date."""
+    def gradients(self) -> None:
+        """Each client's ∇ℓ(w) on its `batch` into `gradient`; BatchNorm's statistics are brought up to date.
+
+        `batch` is (clients, batch, height, breadth, channels), `targets` and `present` are (clients, batch).
+        """
 
     # --- a job's beginning and end
 
@@ -174,21 +182,29 @@ class Stack(ABC):
             self.graph.replay()
 
     def whole_step(self) -> None:
-        images, targets, present, rates = self.batch()
-        self.gradients(images, targets, present)
-        self.update(rates, present.any(1, keepdim=True))
+        if self.parameters.is_cuda:
+            from fedactive.engines import step_kernels
 
-    def prepare_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Images (clients, batch, ...), their classes, which of them are there, and learning rates."""
+            step_kernels.gather(self)
+            self.gradients()
+            step_kernels.descend(self)
+        else:
+            self.gather()
+            self.gradients()
+            self.descend()
+
+    def gather(self) -> None:
+        """The images of this step, mirrored and normalised, their classes, and which places are filled."""
         row = Row.of(self.row)
-        present = (row.code >= 0) & self.active[:, None]
-        code = row.code.clamp_min(0)
-        pixels = self.images[(code >> 1).flatten()]
-        images = self.normalise(pixels, (code & 1).bool().flatten())
-        return images.unflatten(0, code.shape), row.targets.clamp_min(0), present, row.rates
+        self.present.copy_((row.code >= 0) & self.active[:, None])
+        self.targets.copy_(row.targets.clamp_min(0))
+        code = row.code.clamp_min(0).flatten()
+        images = self.normalise(self.images[code >> 1], (code & 1).bool())
+        self.batch.copy_(images.permute(0, 2, 3, 1).view_as(self.batch))
 
-    def descend(self, rates: Tensor, moving: Tensor) -> None:
+    def descend(self) -> None:
         """g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v, for clients that move."""
+        rates, moving = Row.of(self.row).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w
         if self.start is not None:

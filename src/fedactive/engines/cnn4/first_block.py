@@ -24,7 +24,6 @@ from fedactive.engines.cnn4.norm import (
     SHIFT,
     WIDTH,
     count_present,
-    product,
     row,
     settle,
     settle_gradient,
@@ -65,24 +64,19 @@ def patch_sums(images, present, partial, BATCH: tl.constexpr, HEIGHT: tl.constex
         there = there & (tl.load(present + image, mask=there, other=0) > 0)
         h, w = m // BREADTH % HEIGHT, m % BREADTH
         p = patches(images, image, h, w, there, HEIGHT, BREADTH, INTO, PATCH)
-        total = product(tl.trans(p), p, total, PRECISION)
+        total = tl.dot(tl.trans(p), p, total, input_precision=PRECISION)
     k = tl.arange(0, PATCH)
     tl.store(partial + ((client * parts + part) * PATCH + k[:, None]) * PATCH + k[None, :], total)
 
 
 @triton.jit
-def first_statistics(partial, parts, sums, present, work, bias, gamma, beta, running, counter, norm,
-                     LENGTH: tl.constexpr, RUNNING: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr,
-                     AREA: tl.constexpr, INTO: tl.constexpr, PATCH: tl.constexpr):
-    """S from its parts, and from it the block's BatchNorm."""
+def first_statistics(sums, present, work, bias, gamma, beta, running, counter, norm, LENGTH: tl.constexpr,
+                     RUNNING: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr,
+                     INTO: tl.constexpr, PATCH: tl.constexpr):
+    """The block's BatchNorm from S."""
     client = tl.program_id(0)
     k = tl.arange(0, PATCH)
-    square = k[:, None] * PATCH + k[None, :]
-    total = tl.zeros((PATCH, PATCH), tl.float32)
-    for part in range(parts):
-        total += tl.load(partial + (client * parts + part) * PATCH * PATCH + square)
-    tl.store(sums + client * PATCH * PATCH + square, total)
-
+    total = tl.load(sums + client * PATCH * PATCH + k[:, None] * PATCH + k[None, :])
     values = count_present(present, client, BATCH, PADDED) * AREA
     share = 1 / tl.maximum(values, 1.0)
     p_mean = tl.sum(tl.where((k == 9 * INTO)[None, :], total, 0.0), 1) * share
@@ -131,10 +125,10 @@ def first_forward(images, work, norm, out, LENGTH: tl.constexpr, BATCH: tl.const
 
 
 @triton.jit
-def first_backward(images, present, work, norm, d_pooled, partial, partial_sums, LENGTH: tl.constexpr,
+def first_backward(images, present, work, norm, d_pooled, partial, LENGTH: tl.constexpr,
                    BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr,
                    PATCH: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
-    """Σ p ⊗ dz, Σ dz and Σ dz·x̂, in parts, from the gradient of the block's output."""
+    """Σ p ⊗ dz, Σ dz and Σ dz·x̂ below each other, in parts, from the gradient of the block's output."""
     client, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     half_height: tl.constexpr = HEIGHT // 2
     half_breadth: tl.constexpr = BREADTH // 2
@@ -169,32 +163,32 @@ def first_backward(images, present, work, norm, d_pooled, partial, partial_sums,
         dz = tl.where(best > 0, d_out, 0.0)
         sum_dz += tl.sum(dz, 0)
         sum_dz_x += tl.sum(dz * (best_y - mean[None, :]) * inverse[None, :], 0)
-        total = product(tl.trans(p0), tl.where(where == 0, dz, 0.0).to(p0.dtype), total, PRECISION)
-        total = product(tl.trans(p1), tl.where(where == 1, dz, 0.0).to(p0.dtype), total, PRECISION)
-        total = product(tl.trans(p2), tl.where(where == 2, dz, 0.0).to(p0.dtype), total, PRECISION)
-        total = product(tl.trans(p3), tl.where(where == 3, dz, 0.0).to(p0.dtype), total, PRECISION)
+        d0 = tl.where(where == 0, dz, 0.0).to(p0.dtype)
+        total = tl.dot(tl.trans(p0), d0, total, input_precision=PRECISION)
+        d1 = tl.where(where == 1, dz, 0.0).to(p0.dtype)
+        total = tl.dot(tl.trans(p1), d1, total, input_precision=PRECISION)
+        d2 = tl.where(where == 2, dz, 0.0).to(p0.dtype)
+        total = tl.dot(tl.trans(p2), d2, total, input_precision=PRECISION)
+        d3 = tl.where(where == 3, dz, 0.0).to(p0.dtype)
+        total = tl.dot(tl.trans(p3), d3, total, input_precision=PRECISION)
     k = tl.arange(0, PATCH)
-    place = client * parts + part
-    tl.store(partial + (place * PATCH + k[:, None]) * WIDTH + c[None, :], total)
-    tl.store(partial_sums + place * 2 * WIDTH + c, sum_dz)
-    tl.store(partial_sums + (place * 2 + 1) * WIDTH + c, sum_dz_x)
+    place = partial + (client * parts + part) * (PATCH + 2) * WIDTH + c
+    tl.store(place[None, :] + k[:, None] * WIDTH, total)
+    tl.store(place + PATCH * WIDTH, sum_dz)
+    tl.store(place + (PATCH + 1) * WIDTH, sum_dz_x)
 
 
 @triton.jit
-def first_gradient(partial, partial_sums, parts, sums, present, work, norm, d_weight, d_gamma, d_beta,
-                   LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr,
-                   INTO: tl.constexpr, PATCH: tl.constexpr):
+def first_gradient(products, sums, present, work, norm, d_weight, d_gamma, d_beta, LENGTH: tl.constexpr,
+                   BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr, INTO: tl.constexpr,
+                   PATCH: tl.constexpr):
     """The gradients of W, γ and β:  dW = scale·(Σ p dz - mean(dz)·Σ p - mean(dz·x̂)·Σ p x̂)."""
     client = tl.program_id(0)
     k, c = tl.arange(0, PATCH), tl.arange(0, WIDTH)
-    total = tl.zeros((PATCH, WIDTH), tl.float32)
-    sum_dz = tl.zeros((WIDTH,), tl.float32)
-    sum_dz_x = tl.zeros((WIDTH,), tl.float32)
-    for part in range(parts):
-        place = client * parts + part
-        total += tl.load(partial + (place * PATCH + k[:, None]) * WIDTH + c[None, :])
-        sum_dz += tl.load(partial_sums + place * 2 * WIDTH + c)
-        sum_dz_x += tl.load(partial_sums + (place * 2 + 1) * WIDTH + c)
+    place = products + client * (PATCH + 2) * WIDTH + c
+    total = tl.load(place[None, :] + k[:, None] * WIDTH)
+    sum_dz = tl.load(place + PATCH * WIDTH)
+    sum_dz_x = tl.load(place + (PATCH + 1) * WIDTH)
     own = client * LENGTH
     values = count_present(present, client, BATCH, PADDED) * AREA
     settle_gradient(norm, client, sum_dz, sum_dz_x, values, d_gamma + own, d_beta + own)

@@ -1,0 +1,91 @@
+"""What surrounds the gradients in a step, as two GPU kernels instead of two dozen.
+
+They do what `Stack.gather` and `Stack.descend` say in PyTorch, which is what runs on a CPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    from fedactive.engines.stack import Stack
+
+ELEMENTS = 1024  # of a client's parameters, for one program
+
+
+def gather(stack: Stack) -> None:
+    _, channels, height, breadth = stack.images.shape
+    batch = stack.recipe.batch_size
+    gather_kernel[(stack.width, batch)](
+        stack.images, stack.row, stack.active.view(torch.uint8), stack.normalise.scale, stack.normalise.shift,
+        stack.batch, stack.targets, stack.present.view(torch.uint8),
+        BATCH=batch, CHANNELS=channels, HEIGHT=height, BREADTH=breadth,
+        SIZE=triton.next_power_of_2(channels * height * breadth),
+    )  # fmt: skip
+
+
+def descend(stack: Stack) -> None:
+    length, batch = stack.layout.length, stack.recipe.batch_size
+    absent = stack.velocity  # anything: it is not read
+    descend_kernel[(stack.width, triton.cdiv(length, ELEMENTS))](
+        stack.parameters, stack.velocity, stack.gradient,
+        absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
+        stack.mu, stack.row, stack.present.view(torch.uint8), stack.steps,
+        stack.recipe.momentum, stack.recipe.weight_decay,
+        LENGTH=length, BATCH=batch, PADDED=triton.next_power_of_2(batch),
+        START=stack.start is not None, DRIFT=stack.drift is not None, SIZE=ELEMENTS,
+    )  # fmt: skip
+
+
+# One argument per line would hide the kernels behind their signatures.
+# fmt: off
+@triton.jit
+def gather_kernel(images, row, active, scale, shift, batch, targets, present, BATCH: tl.constexpr,
+                  CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, SIZE: tl.constexpr):
+    """One image of one client: mirrored if the plan says so, normalised, channels last."""
+    client, n = tl.program_id(0), tl.program_id(1)
+    plan = row + client * (2 * BATCH + 1)
+    code = tl.load(plan + n)
+    here = (code >= 0) & (tl.load(active + client) > 0)
+    place = client * BATCH + n
+    tl.store(present + place, here.to(tl.uint8))
+    tl.store(targets + place, tl.maximum(tl.load(plan + BATCH + n), 0))
+
+    code = tl.maximum(code, 0)
+    e = tl.arange(0, SIZE)
+    c, w, h = e % CHANNELS, e // CHANNELS % BREADTH, e // (CHANNELS * BREADTH)
+    w = tl.where(code % 2 == 1, BREADTH - 1 - w, w)
+    there = e < CHANNELS * HEIGHT * BREADTH
+    source = images + code // 2 * (CHANNELS * HEIGHT * BREADTH)
+    pixel = tl.load(source + (c * HEIGHT + h) * BREADTH + w, mask=there)
+    value = pixel.to(tl.float32) * tl.load(scale + c, mask=there) + tl.load(shift + c, mask=there)
+    tl.store(batch + place * (CHANNELS * HEIGHT * BREADTH) + e, value.to(batch.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
+                   LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, START: tl.constexpr,
+                   DRIFT: tl.constexpr, SIZE: tl.constexpr):
+    """Some of the parameters of one client, if it has anything to learn from in this step."""
+    client, part = tl.program_id(0), tl.program_id(1)
+    n = tl.arange(0, PADDED)
+    moving = tl.max(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.int32), 0) > 0
+    if part == 0:
+        tl.store(steps + client, tl.load(steps + client) + moving.to(tl.int64))
+    e = part * SIZE + tl.arange(0, SIZE)
+    there = e < tl.where(moving, LENGTH, 0)
+    place = client * LENGTH + e
+    rate = tl.load(row + client * (2 * BATCH + 1) + 2 * BATCH).to(tl.float64, bitcast=True).to(tl.float32)
+    w = tl.load(parameters + place, mask=there)
+    g = tl.load(gradient + place, mask=there) + decay * w
+    if START:
+        g += tl.load(mu) * (w - tl.load(start + place, mask=there))
+    if DRIFT:
+        g += tl.load(drift + place, mask=there)
+    v = momentum * tl.load(velocity + place, mask=there) + g
+    tl.store(velocity + place, v, mask=there)
+    tl.store(parameters + place, w - rate * v, mask=there)
