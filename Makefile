@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint types unit browser clean
+.PHONY: help setup demo field-demo test lint types unit browser clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY) ## make .venv with the pinned dependencies
 
@@ -20,6 +20,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset
 	$(BIN)/fedactive demo
+
+field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, labelling pages, LoGo
+	$(BIN)/python -m fedactive.sites.demo
 
 test: setup lint types unit ## lint, types and the whole test suite
 

@@ -25,11 +25,11 @@ class Annotator:
     truth: list[int]
     busy: bool = True
 
-    def work(self) -> None:
+    def work(self, queue: str = "round") -> None:
         if self.store.annotators.named("ada") is None:
             self.store.add_annotator("ada")
         ada = self.store.annotators.named("ada")
-        while self.busy and (requests := self.store.queues.next(ada, "round", 100)):
+        while self.busy and (requests := self.store.queues.next(ada, queue, 100)):
             for request in requests:
                 self.store.answers.record(ada, request.sample, "label", self.truth[request.sample])
 

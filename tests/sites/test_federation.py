@@ -8,13 +8,14 @@ import json
 import numpy as np
 import pytest
 import torch
-from loopback import Loopback, loopback, site_selections
+from loopback import loopback, site_selections
 
 from fedactive import laboratory
 from fedactive.data import DATASETS
 from fedactive.runs import read_checkpoint
 from fedactive.sites import federation as federation_module
 from fedactive.sites import field
+from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, Reply, Request
 from fedactive.sites.plan import Plan, Rules
 from fedactive.split import split
 
@@ -62,3 +63,229 @@ def test_sites_give_the_laboratorys_numbers(small, digits, tmp_path, changes):
     for column in ("labelled", "accuracy", "loss"):
         a, b = (t.metrics[t.metrics["model"] == "global"][column].to_numpy(float) for t in (lab, result))
         np.testing.assert_allclose(a, b, atol=2e-3)
+
+
+# ------------------------------------------------------------------------------------ sites come and go
+
+
+def run_with(small, tmp_path, transport=None, rules=None, **changes):
+    experiment = small(**({"rounds": 2, "fl_rounds": 2, "strategy": "random"} | changes))
+    transport = transport or loopback(experiment, tmp_path)
+    return transport, lambda: field.run(plan_of(experiment, tmp_path, **(rules or {})), transport, NAMES)
+
+
+def status_of(result):
+    return json.loads((result.folder / "status.json").read_text())
+
+
+def test_a_site_that_drops_out_is_left_out_and_comes_back(small, tmp_path):
+    transport, run = run_with(small, tmp_path, fl_rounds=3)
+
+    def leave_for_a_round(k, request, reply):
+        if request.kind == "train" and request.al_round == 1:
+            transport.away = {1} if request.fl_round == 0 else set()
+        return reply
+
+    transport.tamper = leave_for_a_round
+    assert run().accuracy.notna().all()
+    rounds = [(q.al_round, q.fl_round) for k, q in transport.asked if k == 1 and q.kind == "train"]
+    assert (1, 1) not in rounds
+    assert (1, 2) in rounds
+
+
+def test_a_site_that_is_away_is_asked_when_it_comes_back(small, tmp_path):
+    transport, run = run_with(small, tmp_path)
+    transport.away = {2}
+
+    def come_back(k, request, reply):
+        if request.kind == "hello":
+            transport.away = set()
+        if request.kind == "query" and request.al_round == 2 and k == 0:
+            transport.away = {2}
+        if request.kind == "label_status":
+            transport.away = set()
+        return reply
+
+    transport.tamper = come_back
+    result = run()
+    assert result.metrics["labelled"].max() == 6 * transport.trainers[0].session.simulation.split.budget
+
+
+def test_without_enough_sites_a_round_waits(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rules={"minimum_sites": 3})
+    lost = []
+
+    def lose_one_update(k, request, reply):
+        if request.kind == "train" and k == 0 and not lost:
+            lost.append(request)
+            return None
+        return reply
+
+    transport.tamper = lose_one_update
+    run()
+    again = [q for k, q in transport.asked if k == 0 and q.kind == "train"][:2]
+    assert [(q.al_round, q.fl_round) for q in again] == [(1, 0), (1, 0)]
+
+
+# ------------------------------------------------------------------------------------- the end of a round
+
+
+def test_a_quorum_ends_a_round_and_late_labels_count_from_the_next(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rules={"quorum": 0.6})
+    transport.annotators[0].busy = False
+
+    def wake_up(k, request, reply):
+        if request.kind == "train":
+            transport.annotators[0].busy = True
+            transport.annotators[0].work("late")
+        return reply
+
+    transport.tamper = wake_up
+    result = run()
+    budget = transport.trainers[0].session.simulation.split.budget
+    by_round = result.selections.groupby(["al_round", "client"]).size()
+    assert by_round.get((1, 0), 0) == 0
+    assert by_round[2, 0] == 2 * budget
+    assert by_round[1, 1] == budget
+
+
+def test_a_deadline_ends_a_round(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rules={"deadline": 1e-9})
+    transport.annotators[0].busy = False
+    assert run().selections["client"].unique().tolist() == [1, 2]
+
+
+# ----------------------------------------------------------------------------------------- bad replies
+
+
+BAD = {
+    "not finite": (lambda w: w["head.bias"].fill_(torch.nan), "weights that are not finite: head.bias"),
+    "far away": (lambda w: w["head.weight"].add_(1e6), "away from the model"),
+    "a weight is missing": (lambda w: w.pop("head.bias"), "do not fit the model: head.bias"),
+    "another shape": (lambda w: w.update({"head.bias": torch.zeros(3)}), "do not fit the model: head.bias"),
+    "another type": (
+        lambda w: w.update({"head.bias": w["head.bias"].double()}),
+        "do not fit the model: head.bias",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "reason"), BAD.values(), ids=BAD)
+def test_a_bad_update_is_dropped_with_its_reason(small, tmp_path, spoil, reason):
+    transport, run = run_with(small, tmp_path, rounds=1, fl_rounds=1)
+
+    def spoiled(k, request, reply):
+        if request.kind == "train" and k == 1:
+            weights = {name: value.clone() for name, value in reply.weights.items()}
+            spoil(weights)
+            return dataclasses.replace(reply, weights=weights)
+        return reply
+
+    transport.tamper = spoiled
+    result = run()
+    (dropped,) = status_of(result)["dropped"]
+    assert dropped["what"].startswith("south sent ")
+    assert reason in dropped["what"]
+    weights = read_checkpoint(result.folder / "checkpoint.pt").server.weights
+    assert all(torch.isfinite(value).all() for value in weights.values())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"requested": -1},
+        {"labelled_in_all": True},
+        {"pending": 1.5},
+        {"tested": [1]},
+        {"loss": float("nan")},
+    ],
+    ids=str,
+)
+def test_no_reply_crashes_the_run(small, tmp_path, values):
+    transport, run = run_with(small, tmp_path, rules={"quorum": 0.6}, rounds=1, fl_rounds=1)
+
+    def nonsense(k, request, reply):
+        if k == 1 and request.kind in ("query", "label_status", "evaluate"):
+            return dataclasses.replace(reply, values=reply.values | values if values else {}, weights={})
+        return reply
+
+    transport.tamper = nonsense
+    result = run()
+    assert result.accuracy.notna().all()
+    assert all(item["what"].startswith("south ") for item in status_of(result)["dropped"])
+
+
+# -------------------------------------------------------------------------------------------- resuming
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "stop_at"), [("fedavg", 3), ("scaffold", 8), ("scaffold", 12), ("fedavg", 17)]
+)
+def test_a_coordinator_that_stops_anywhere_goes_on_as_if_it_never_had(small, tmp_path, algorithm, stop_at):
+    experiment = small(rounds=2, fl_rounds=3, strategy="logo", algorithm=algorithm)
+    smooth = field.run(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
+
+    transport = loopback(experiment, tmp_path / "b")
+    plan = plan_of(experiment, tmp_path / "b")
+
+    def stop(k, request, reply):
+        if len(transport.asked) == stop_at:
+            raise KeyboardInterrupt
+        return reply
+
+    transport.tamper = stop
+    with pytest.raises(KeyboardInterrupt):
+        field.run(plan, transport, NAMES)
+    # The sites, too, have been started anew meanwhile.
+    fresh = loopback(experiment, tmp_path / "b")
+    resumed = field.run(plan, fresh, NAMES)
+    for name, value in weights_of(smooth.folder).items():
+        assert torch.equal(weights_of(resumed.folder)[name], value)
+    assert resumed.accuracy.tolist() == smooth.accuracy.tolist()
+
+
+# ---------------------------------------------------------------------------------------- what sites refuse
+
+
+def test_a_site_with_other_classes_says_so(small, tmp_path):
+    transport, run = run_with(small, tmp_path)
+    transport.trainers[1].classes = ("cat", "dog")
+
+    def give_up(k, request, reply):
+        if len(transport.asked) > 6:
+            raise KeyboardInterrupt
+        return reply
+
+    transport.tamper = give_up
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    (folder,) = (tmp_path / "coordinator").glob("digits-*")
+    dropped = json.loads((folder / "status.json").read_text())["dropped"]
+    assert dropped[0]["what"] == "south has other classes than the coordinator (hello)"
+
+
+@pytest.mark.parametrize("run", ["../../escape", "", "a/b", "x" * 200])
+def test_the_name_of_a_run_cannot_lead_out_of_the_sites_folder(small, tmp_path, run):
+    experiment = small()
+    trainer = loopback(experiment, tmp_path).trainers[0]
+    card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
+    settings = {"run": {"experiment": experiment.to_toml(), "images": card, "client": 0, "budget": 5}}
+    reply = trainer.answer(Request("hello", run, settings=settings))
+    assert PROBLEMS[reply.problem - 1] == OTHER_VERSION
+    assert not (tmp_path / "escape").exists()
+
+
+def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):
+    experiment = small()
+    trainer = loopback(experiment, tmp_path).trainers[0]
+
+    def broken(card):
+        raise OSError("cannot read /data/patients/doe-john.png")
+
+    trainer.read = broken
+    card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
+    settings = {"run": {"experiment": experiment.to_toml(), "images": card, "client": 0, "budget": 5}}
+    reply = trainer.answer(Request("hello", "run", settings=settings))
+    assert reply == Reply(problem=1 + PROBLEMS.index(FAILED))
+    assert "doe-john" in caplog.text  # here, where it helps

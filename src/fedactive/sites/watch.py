@@ -18,6 +18,7 @@ from fedactive.errors import RunError
 from fedactive.laboratory import Result
 from fedactive.runs import completed_rounds, write_json
 from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.flower.control import Control
 from fedactive.sites.plan import Plan
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -26,13 +27,17 @@ SECONDS_BETWEEN_LOOKS = 1.0
 def run(coordinator: Coordinator, plan: Plan) -> Result:
     """The finished run. Ctrl-C leaves the run going on; the same command then finds it again."""
     folder = coordinator.folder / "runs" / plan.experiment.name
-    if completed_rounds(folder) < plan.experiment.rounds:
-        flower_run = start(coordinator, plan, folder)
-        with display() as show, closing(coordinator.control()) as control:
-            while control.is_going_on(flower_run):
-                show(read_status(folder))
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-            show(read_status(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    with display() as show:
+        # One that was left going on may have died since, which Flower notices late: then a new one goes on.
+        for begin in (found, started):
+            if completed_rounds(folder) < plan.experiment.rounds:
+                with closing(coordinator.control()) as control:
+                    flower_run = begin(control, plan.experiment.name, folder / "flower.json")
+                    while flower_run is not None and control.is_going_on(flower_run):
+                        show(read_status(folder))
+                        time.sleep(SECONDS_BETWEEN_LOOKS)
+        show(read_status(folder))
     if completed_rounds(folder) < plan.experiment.rounds:
         raise RunError(
             f"the run stopped before its end (see {coordinator.folder / 'flower.log'}); "
@@ -41,16 +46,14 @@ def run(coordinator: Coordinator, plan: Plan) -> Result:
     return Result(folder)
 
 
-def start(coordinator: Coordinator, plan: Plan, folder: Path) -> int:
-    """The Flower run of this plan: the one that is going on, or a new one."""
-    file = folder / "flower.json"
-    with closing(coordinator.control()) as control:
-        if file.exists():
-            begun = int(json.loads(file.read_text())["run"])
-            if control.is_going_on(begun):
-                return begun
-        run = control.start(plan.experiment.name)
-    folder.mkdir(parents=True, exist_ok=True)
+def found(control: Control, plan: str, file: Path) -> int | None:
+    """The Flower run of this plan that may be going on."""
+    return int(json.loads(file.read_text())["run"]) if file.exists() else None
+
+
+def started(control: Control, plan: str, file: Path) -> int:
+    """A new one."""
+    run = control.start(plan)
     write_json(file, {"run": str(run)})
     return run
 

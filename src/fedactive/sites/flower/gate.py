@@ -71,6 +71,7 @@ class Gate:
             server_header=False,
             access_log=False,
             log_level="warning",
+            ws="none",
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
         try:
