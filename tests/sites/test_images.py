@@ -181,7 +181,7 @@ def test_a_folder_is_decoded_once(folder, tmp_path, monkeypatch):
         raise AssertionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "_decode", never)
+        patch.setattr(images, "decode", never)
         again = read_images(folder, SHAPE, cache)
     assert (again.names, again.report) == (first.names, first.report)
     assert (again.pixels == first.pixels).all()

@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
 from fedactive.errors import DataError
 from fedactive.runs import write_atomically
-
-Pixels = NDArray[np.uint8]
-Shape = tuple[int, int, int]  # channels, height, width
+from fedactive.sites.pictures import Pixels, Shape, decode, fit
 
 ENDINGS = (".png", ".jpg", ".jpeg")
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
@@ -118,7 +115,7 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
         return ImagePool(pixels, kept, report, _Folder(root))
     with ThreadPoolExecutor(os.cpu_count()) as pool, warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        decoded = list(pool.map(lambda path: _decode(path, shape), paths))
+        decoded = list(pool.map(lambda path: decode(path, shape), paths))
     pixels, kept, report = _sift(names, decoded, shape, refused, others)
     if cache is not None:
         _write_cache(cache, key, pixels, kept, report)
@@ -157,21 +154,6 @@ def _stamp(path: Path) -> tuple[int, int]:
     return facts.st_size, facts.st_mtime_ns
 
 
-def _decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
-    """The image in the wanted shape with a hash of the original's pixels, or why it cannot be read."""
-    try:
-        with Image.open(path, formats=("PNG", "JPEG")) as image:
-            upright = ImageOps.exif_transpose(image)  # as the browser shows it
-            original = hashlib.sha256(f"{upright.mode} {upright.size} ".encode() + upright.tobytes())
-            return fit(upright, shape), original.digest()
-    except UnidentifiedImageError:
-        return "it is not a PNG or JPEG image"
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return "it is too large"
-    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
-        return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
-
-
 def _sift(
     names: Sequence[str],
     decoded: Sequence[tuple[Pixels, bytes] | str],
@@ -194,17 +176,6 @@ def _sift(
         pixels[k] = image
     report = Report(tuple(unreadable), tuple(duplicates), others)
     return pixels, tuple(name for name, _ in kept.values()), report
-
-
-def fit(image: Image.Image, shape: Shape) -> Pixels:
-    """In the wanted shape: scaled with its proportions, on black where these differ."""
-    channels, height, width = shape
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
-        image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
-    image = image.convert("L" if channels == 1 else "RGB")
-    if image.size != (width, height):
-        image = ImageOps.pad(image, (width, height), Image.Resampling.BILINEAR)
-    return np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)
 
 
 # --------------------------------------------------------------------------------------------- an npz

@@ -134,6 +134,22 @@ def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
     assert site.store.database.one("SELECT saw_guess FROM events")[0] == 1
 
 
+def test_label_studio_over_http(site, signed_in):
+    site.store.open_round("run", 1, range(2), "logo", None)
+    client = signed_in("ada")
+    client.post("/api/answer", json={"sample": 1, "label": 3})
+    tasks = client.get("/label-studio.json?prefix=/data/local-files/?d=")
+    assert "attachment" in tasks.headers["content-disposition"]
+    assert [task["data"]["image"] for task in tasks.json()] == [
+        "/data/local-files/?d=train_images[0]",
+        "/data/local-files/?d=train_images[1]",
+    ]
+    answer = client.post("/api/label-studio", content=tasks.content)
+    assert answer.json() == {"recorded": 0, "known_before": 1, "left_out": []}
+    refused = client.post("/api/label-studio", content=b"holiday")
+    assert (refused.status_code, refused.json()["error"][:20]) == (400, "this is no JSON file")
+
+
 @pytest.mark.parametrize(
     ("given", "status", "message"),
     [

@@ -1,5 +1,6 @@
 """The page in a real browser: keys, undo, reload, several people, the end of a round."""
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -184,6 +185,46 @@ def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
     ada.wait(SAVED)
     assert site.store.labels() == {0: 0, 1: 1, 2: 2}
     ada.wait("document.getElementById('banner').hidden")
+
+
+def test_an_answer_survives_the_end_of_the_session(site, browse):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    assert shown(ada) == 0
+    token = site.store.annotators.renew("ada")
+    ada.press("3")
+    ada.wait("document.getElementById('token')")
+    ada.type("#token", token)
+    ada.click("main button")
+    done(ada, 1)
+    assert site.store.labels() == {0: 2}
+
+
+def test_undo_when_there_is_nothing_left_to_label(site, browse):
+    site.store.open_round("run", 1, [4], "logo", None)
+    ada = browse(site, "ada")
+    ada.press("1")
+    ada.wait("document.body.innerText.includes('Round 1 is done')")
+    ada.press("Backspace")
+    ada.wait("document.getElementById('work')")
+    assert (shown(ada), site.store.labels()) == (4, {})
+
+
+def test_answers_come_from_label_studio(site, browse, tmp_path):
+    site.store.open_round("run", 1, range(9), "logo", None)
+    choice = {"type": "choices", "value": {"choices": ["cross"]}}
+    tasks = [
+        {"data": {"image": f"train_images[{k}]"}, "annotations": [{"result": [choice]}]} for k in (2, 99)
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    ada = browse(site, "ada")
+    ada.go(site.address + "/overview")
+    ada.type("#import", str(tmp_path / "export.json"))
+    ada.wait(
+        "document.getElementById('imported').textContent === '1 answers recorded, 0 were known before, 1 left out.'"
+    )
+    assert site.store.labels() == {2: 2}
+    assert "there is no image 'train_images[99]' here" in ada.text()
 
 
 def test_a_round_that_closes_while_somebody_labels(site, browse):
