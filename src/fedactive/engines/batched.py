@@ -13,9 +13,10 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import torch
+from torch import Tensor
 
 from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
@@ -24,7 +25,11 @@ from fedactive.engines.plan import Plan
 from fedactive.engines.stack import Layout, Stack
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
+from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
+
+if TYPE_CHECKING:  # it needs Triton, which is only there beside a GPU
+    from fedactive.engines.cnn4.inference import Inference
 
 WIDEST = 128  # more clients in one graph make it longer to record and no faster
 
@@ -36,6 +41,8 @@ class BatchedEngine(Engine):
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
         super().__init__(spec, dataset, recipe, device)
         self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
+        self.kind = stack_kind(self.model, self.dataset.train_images, recipe)
+        self.inference: Inference | None = None
         self.widest = WIDEST
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
@@ -71,13 +78,21 @@ class BatchedEngine(Engine):
                 break
         return stack.results(len(jobs))
 
+    def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        if self.kind is BranchStack or len(pixels) == 0:
+            return super().infer(weights, pixels)
+        if self.inference is None:
+            from fedactive.engines.cnn4.inference import Inference
+
+            self.inference = Inference(self.model, self.dataset.train_images, self.normalise, self.recipe)
+        return self.inference(weights, pixels)
+
     def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
         """A stack of at least this width; recording one takes seconds, so a somewhat wider one will do."""
         fitting = [key for key in self.stacks if key[1] == terms and width <= key[0] <= 2 * width]
         key = min(fitting, default=(width, terms))
         if key not in self.stacks:
-            kind = stack_kind(self.model, self.dataset.train_images, self.recipe)
-            self.stacks[key] = kind(
+            self.stacks[key] = self.kind(
                 self.model, self.dataset.train_images, self.normalise, self.recipe, width, terms
             )
         return self.stacks[key]
@@ -85,6 +100,7 @@ class BatchedEngine(Engine):
     def give_room(self, width: int) -> None:
         """Out of memory: train fewer clients at a time from now on."""
         self.stacks.clear()
+        self.inference = None
         torch.cuda.empty_cache()
         if width == 1:
             raise RunError("not even one client's training fits into the GPU's memory; use --device cpu")
@@ -96,12 +112,13 @@ class BatchedEngine(Engine):
 
     def close(self) -> None:
         self.stacks.clear()
+        self.inference = None
         if self.device.type == "cuda":
             torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain
 
 
-def stack_kind(model: Classifier, images: torch.Tensor, recipe: Recipe) -> type[Stack]:
-    """The stack with kernels of its own where it knows the model; it needs Triton, which is on every GPU."""
+def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:
+    """The stack with kernels of its own where it knows the model; it needs Triton."""
     if images.is_cuda and importlib.util.find_spec("triton"):
         from fedactive.engines.cnn4.stack import CNN4Stack
 
@@ -123,7 +140,7 @@ def saved_bytes(spec: ModelSpec) -> int:
     model = spec.build()
     seen: dict[int, int] = {}
 
-    def note(tensor: torch.Tensor) -> torch.Tensor:
+    def note(tensor: Tensor) -> Tensor:
         seen[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
         return tensor
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -126,7 +126,7 @@ class Stack(ABC):
     def load(self, jobs: Sequence[LocalJob]) -> None:
         """Begin these jobs; what is left of the stack's width does nothing."""
         if self.graph is None and self.parameters.is_cuda:
-            self.capture()
+            self.graph = record(self.whole_step)  # nobody is active yet, so that nothing moves meanwhile
         # Nearly always all clients begin at one point, which is then brought here only once.
         firsts = {id(job.start): k for k, job in reversed(list(enumerate(jobs)))}
         for k in firsts.values():
@@ -216,19 +216,6 @@ class Stack(ABC):
         w.copy_(torch.where(moving, w - rates[:, None] * v, w))
         self.steps.add_(moving[:, 0])
 
-    def capture(self) -> None:
-        """Record the whole step as one CUDA graph. Nobody is active, so that nothing moves meanwhile."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.whole_step()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.whole_step()
-        self.graph = graph
-
     # --- early stop
 
     @torch.no_grad()
@@ -246,3 +233,17 @@ class Stack(ABC):
         with autocast(pixels.device, self.recipe.precision):
             logits, _ = functional_call(self.model, weights, (self.normalise(pixels),))
         return logits
+
+
+def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of this work: all its kernels, ready to be started by one call."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):  # what is compiled or chosen at the first time is not part of the work
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph

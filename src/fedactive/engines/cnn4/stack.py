@@ -27,17 +27,19 @@ HIGHEST = 128  # the largest batch whose logits one program computes
 class Tuning:
     """How the work is cut up; chosen by measurement on an H200."""
 
-    positions: int = 128  # of a map, for one program
-    windows: int = 32  # of 2x2 positions, for one program
+    first_parts: int  # programs that share one client's backward pass through the first block
+    first_windows: int  # windows of 2x2 positions that such a program takes at a time
+    weight_parts: int  # programs that share the sum over positions in a weight gradient
+    weight_positions: int
     patch_parts: int = 64  # programs that share one client's sum over patches
-    first_parts: int = 64  # and the first block's backward pass
-    first_windows: int = 32
-    weight_positions: int = 64
-    weight_parts: int = 16
-    weight_warps: int = 4
+    positions: int = 128  # of a map, for one program
+    windows: int = 32
 
 
-TUNING = {torch.bfloat16: Tuning(), torch.float32: Tuning()}
+TUNING = {
+    torch.bfloat16: Tuning(first_parts=128, first_windows=16, weight_parts=8, weight_positions=64),
+    torch.float32: Tuning(first_parts=128, first_windows=16, weight_parts=16, weight_positions=32),
+}
 
 
 @final
@@ -122,11 +124,14 @@ class CNN4Stack(Stack):
         )  # then the variance
         return [*parameters, running, self.counters[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
 
-    def gradients(self) -> None:
+    def embed(self) -> None:
         self.work.copy_(self.parameters)
         self.first_forward()
         for i in (1, 2, 3):
             self.forward(i)
+
+    def gradients(self) -> None:
+        self.embed()
         self.head()
         for i in (3, 2, 1):
             self.backward(i)
@@ -188,8 +193,7 @@ class CNN4Stack(Stack):
         )  # fmt: skip
         blocks.weight_gradient[(self.width, 3, self.weight_programs(i))](
             self.x[i], self.dy[i], self.weight_parts[i],
-            BLOCK=self.tuning.weight_positions, num_warps=self.tuning.weight_warps,
-            **self.shape(i), **self.precision,
+            BLOCK=self.tuning.weight_positions, **self.shape(i), **self.precision,
         )  # fmt: skip
         begin, size = self.layout.places[f"blocks.{i}.convolution.weight"]
         torch.sum(self.weight_parts[i], 1, out=self.gradient[:, begin : begin + size.numel()])

@@ -1,0 +1,47 @@
+"""Logits and embeddings of many images under one set of weights, by the kernels of training.
+
+In a batch where nobody is present BatchNorm falls back on its running statistics and leaves them alone, which
+is just what evaluation is. The first map, again, is never stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedactive.data.preprocess import Normalise
+from fedactive.engines.cnn4.stack import CNN4Stack
+from fedactive.engines.stack import record
+from fedactive.federated.local_sgd import Recipe
+from fedactive.federated.weights import Weights
+from fedactive.models import Classifier
+
+BATCH = 1024
+
+
+@final
+class Inference:
+    def __init__(self, model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe) -> None:
+        recipe = replace(recipe, batch_size=BATCH)
+        self.stack = CNN4Stack(model, images, normalise, recipe, 1, (False, False))
+        self.graph = record(self.stack.embed) if images.is_cuda else None
+
+    def __call__(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        stack = self.stack
+        stack.layout.pack(weights, stack.parameters[0])
+        stack.buffer_layout.pack(weights, stack.statistics[0])
+        embeddings = []
+        for part in pixels.split(BATCH):
+            stack.batch[0, : len(part)] = stack.normalise(part).permute(0, 2, 3, 1)
+            if self.graph:
+                self.graph.replay()
+            else:
+                stack.embed()
+            z = stack.x[4][0, : len(part)]  # places before channels; the model has it the other way round
+            embeddings.append(z.movedim(-1, 1).flatten(1).to(torch.float32, copy=True))
+        z = torch.cat(embeddings)
+        return F.linear(z, weights["head.weight"], weights["head.bias"]), z
