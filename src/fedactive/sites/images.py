@@ -25,6 +25,8 @@ from fedactive.errors import DataError
 from fedactive.runs import write_atomically
 from fedactive.sites.pictures import Pixels, Shape, decode, fit
 
+__all__ = ["ImagePool", "Report", "fit", "read_images"]
+
 ENDINGS = (".png", ".jpg", ".jpeg")
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
