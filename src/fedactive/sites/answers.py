@@ -18,7 +18,7 @@ from fedactive.sites.queues import SECONDS_HELD
 from fedactive.sites.rounds import Rounds
 
 
-class NotAsked(StoreError):
+class NotAskedError(StoreError):
     """An answer about an image that no round wants labelled."""
 
 
@@ -68,7 +68,7 @@ class Answers:
             if key is not None and self._with_key(key):
                 return
             if self.rounds.asking_for(sample) is None:
-                raise NotAsked(f"nobody asked for image {sample}")
+                raise NotAskedError(f"nobody asked for image {sample}")
             self._append(Event(annotator.id, sample, action, label, seconds, final, saw_guess), key)
 
     def bring_in(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from fedactive import __version__
 from fedactive.errors import UserError
-from fedactive.sites.answers import NotAsked
+from fedactive.sites.answers import NotAskedError
 from fedactive.sites.images import ImagePool
 from fedactive.sites.page import api, pages
 from fedactive.sites.page.desk import Desk, Guess
@@ -70,7 +70,7 @@ def create_app(
 
     @app.exception_handler(UserError)
     def user_error(request: Request, error: UserError) -> Response:
-        status = 404 if isinstance(error, NotAsked) else 503 if isinstance(error, StoreError) else 400
+        status = 404 if isinstance(error, NotAskedError) else 503 if isinstance(error, StoreError) else 400
         return failed(request, status, str(error))
 
     return app

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from pydantic import Field
 
-from fedactive.sites.answers import NotAsked
+from fedactive.sites.answers import NotAskedError
 from fedactive.sites.images import ImagePool
 from fedactive.sites.page.session import Session, Sessions
 from fedactive.sites.store import LabelStore
@@ -38,7 +38,7 @@ class Desk:
     def must_be_asked_for(self, sample: int) -> None:
         """People see the images that a round wants labelled, and no others."""
         if self.store.rounds.asking_for(sample) is None:
-            raise NotAsked(f"nobody asked for image {sample}")
+            raise NotAskedError(f"nobody asked for image {sample}")
 
 
 async def _desk(request: Request) -> Desk:
