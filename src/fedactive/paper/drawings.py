@@ -155,6 +155,8 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
             axes.set_yticks(places, names)
             title = f"{percent}% labelled".replace("->", " → ")
             axes.set(xscale="log", xlabel="seconds per query and client", title=title)
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
             axes.margins(x=0.1)
             axes.spines[["top", "right"]].set_visible(False)
         grid[0].invert_yaxis()
