@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from fedactive import __version__
 from fedactive.errors import UserError
 from fedactive.sites.answers import NotAskedError
 from fedactive.sites.images import ImagePool
@@ -39,7 +38,7 @@ def create_app(
 ) -> FastAPI:
     """`secret` signs the sessions; keep it over restarts to keep people signed in."""
     templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
-    templates.globals |= {"title": title, "version": __version__}
+    templates.globals["title"] = title
     desk = Desk(store, images, tuple(classes), Sessions(secret, store.annotators), templates, guess)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(same_origin)])
     app.state.desk = desk

@@ -33,7 +33,7 @@ class Desk:
         self, name: str, session: Session | None = None, status: int = 200, **values: Any
     ) -> HTMLResponse:
         html = self.templates.get_template(f"{name}.html.jinja").render(session=session, **values)
-        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+        return HTMLResponse(html, status)
 
     def must_be_asked_for(self, sample: int) -> None:
         """People see the images that a round wants labelled, and no others."""

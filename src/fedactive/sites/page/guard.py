@@ -50,6 +50,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
+                # Scripts and styles are asked for again and again, so that an update takes effect.
+                static = scope["path"].startswith("/static/")
+                headers.setdefault("Cache-Control", "no-cache" if static else "no-store")
             await send(message)
 
         await self.app(scope, receive_limited, send_guarded)
