@@ -122,7 +122,7 @@ def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]
     if images.is_cuda and importlib.util.find_spec("triton"):
         from fedactive.engines.cnn4.stack import CNN4Stack
 
-        if CNN4Stack.takes(model, images, recipe.batch_size):
+        if CNN4Stack.takes(model, images, recipe):
             return CNN4Stack
     return BranchStack
 

@@ -17,6 +17,7 @@ from fedactive.engines.cnn4 import blocks, first_block
 from fedactive.engines.cnn4.head import head
 from fedactive.engines.cnn4.norm import ROWS
 from fedactive.engines.stack import Stack
+from fedactive.federated.local_sgd import Recipe
 from fedactive.models.cnn4 import CNN4, WIDTH
 
 SMALLEST = 16  # the narrowest matrix that the tensor cores take
@@ -45,9 +46,10 @@ TUNING = {
 @final
 class CNN4Stack(Stack):
     @staticmethod
-    def takes(model: object, images: Tensor, batch: int) -> bool:
-        """Is this a network that the kernels know?"""
-        return isinstance(model, CNN4) and min(images.shape[2:]) >= 16 and batch <= HIGHEST
+    def takes(model: object, images: Tensor, recipe: Recipe) -> bool:
+        """Is this a network that the kernels know, and a precision that the tensor cores have?"""
+        known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
+        return known and recipe.batch_size <= HIGHEST and recipe.precision != "fp32"
 
     def kind(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32

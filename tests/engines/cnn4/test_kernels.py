@@ -1,0 +1,112 @@
+"""cnn4's kernels against PyTorch. Without a GPU Triton interprets them, slowly but in the same arithmetic."""
+
+import dataclasses
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are imported
+pytest.importorskip("triton", reason="Triton is not installed: cnn4's kernels cannot run here")
+
+from fedactive.data.preprocess import Normalise
+from fedactive.engines import step_kernels
+from fedactive.engines.branches import BranchStack
+from fedactive.engines.cnn4 import inference, stack
+from fedactive.engines.plan import Plan
+from fedactive.federated.local_sgd import LocalJob, Recipe, infer
+from fedactive.models import ModelSpec
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch):
+    """Interpreted programs cost time by their number."""
+    if DEVICE.type == "cpu":
+        small = stack.Tuning(
+            first_parts=2, first_windows=32, weight_parts=2, weight_positions=64, patch_parts=2
+        )
+        monkeypatch.setitem(stack.TUNING, torch.float32, small)
+
+
+def setting(channels, size, batch):
+    """Random images, some of them with flat areas, where pooling meets equal values."""
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (40, channels, size, size), dtype=torch.uint8, generator=rng)
+    images[:20, :, : size // 2] = 0
+    labels = torch.randint(0, 10, (40,), generator=rng)
+    spec = ModelSpec("cnn4", (channels, size, size), 10)
+    normalise = Normalise((0.5,) * channels, (0.25,) * channels, DEVICE)
+    start = spec.initial_weights(rng)
+    for value in start.values():  # no weight may hide behind its initial 0 or 1
+        if value.is_floating_point():
+            value += 0.1 * torch.rand(value.shape, generator=rng)
+    model = spec.build().to(DEVICE)
+    return model, images.to(DEVICE), labels, normalise, start, Recipe(batch_size=batch)
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, 16), (1, 22)], ids=["3x16x16", "1x22x22 (odd maps)"])
+def test_a_step_is_that_of_the_plain_model(channels, size):
+    model, images, labels, normalise, start, recipe = setting(channels, size, 4)
+    drift = {n: torch.ones_like(v) for n, v in start.items() if v.dim() and "running" not in n}
+    jobs = [
+        LocalJob(start, samples, labels[samples], 1, (0.1,), k, proximal=0.5, drift=drift)
+        for k, samples in enumerate([torch.arange(4), torch.arange(10, 13)])
+    ]
+    plan = Plan.of(jobs, 3, recipe, DEVICE)
+    plain = BranchStack(model, images, normalise, recipe, 3, (True, True))
+    fused = stack.CNN4Stack(model, images, normalise, recipe, 3, (True, True))
+    for one in (plain, fused):
+        one.load(jobs)
+        one.velocity.fill_(0.5)
+    plain.step(plan.rows[0, 0])
+    fused.row.copy_(plan.rows[0, 0])
+    step_kernels.gather(fused)
+    fused.gradients()
+    step_kernels.descend(fused)
+
+    assert torch.allclose(plain.batch, fused.batch, atol=1e-5)
+    assert torch.equal(plain.present, fused.present)
+    assert torch.equal(plain.targets, fused.targets)
+    for name in plain.layout.places:
+        a, b = plain.layout.view(plain.gradient, name), fused.layout.view(fused.gradient, name)
+        if name.endswith("convolution.bias"):  # BatchNorm takes it away: rounding on one side, 0 on the other
+            assert a.abs().max() < 1e-5
+            assert not b.any()
+        else:
+            assert (a - b).norm() < 5e-4 * a.norm(), name
+    assert torch.allclose(plain.statistics, fused.statistics, rtol=1e-5, atol=1e-5)
+    assert torch.allclose(plain.parameters, fused.parameters, atol=1e-4)
+    assert torch.allclose(plain.velocity, fused.velocity, rtol=1e-3, atol=1e-3)
+    assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 0]
+    assert all(torch.equal(plain.counters[name], fused.counters[name]) for name in plain.counters)
+
+
+def test_inference_is_that_of_the_plain_model(monkeypatch):
+    model, images, _, normalise, start, recipe = setting(3, 16, 4)
+    monkeypatch.setattr(inference, "BATCH", 6)  # 8 images: one full batch and a part of one
+    weights = {name: value.to(DEVICE) for name, value in start.items()}
+    logits, z = inference.Inference(model, images, normalise, recipe)(weights, images[:8])
+    model.load_state_dict(weights)
+    expected, embeddings = infer(model, images[:8], normalise, "fp32")
+    assert torch.allclose(z, embeddings, rtol=1e-4, atol=1e-4)
+    assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="bfloat16 and TF32 products need a GPU")
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 5e-3), ("bf16", 5e-2)])
+def test_reduced_precision_stays_near(precision, tolerance):
+    model, images, labels, normalise, start, recipe = setting(3, 32, 32)
+    jobs = [LocalJob(start, torch.arange(40), labels, 1, (0.1, 0.1), 0)]
+    gradients = []
+    for kind in ("fp32", precision):
+        one = stack.CNN4Stack(
+            model, images, normalise, dataclasses.replace(recipe, precision=kind), 1, (False, False)
+        )
+        one.load(jobs)
+        one.step(Plan.of(jobs, 1, recipe, DEVICE).rows[0, 0])
+        gradients.append(one.gradient.clone())
+    exact, near = gradients
+    assert (exact - near).norm() < tolerance * exact.norm()
