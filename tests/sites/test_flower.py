@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import MetricRecord
+from flwr.app.message.arraychunk import ArrayChunk
 from flwr.proto.message_pb2 import PushObjectRequest
 from flwr.supercore.inflatable.inflatable_object import (
     get_object_body,
@@ -130,8 +131,10 @@ def test_three_sites_give_the_laboratorys_numbers(experiment, rehearsal, finishe
         torch.testing.assert_close(ours.weights[name], value, rtol=1e-4, atol=1e-5)
     for name, value in theirs.control.items():
         torch.testing.assert_close(ours.control[name], value, rtol=1e-3, atol=1e-4)
-    measured = finished.metrics.dropna(subset="accuracy").set_index(["al_round", "fl_round"])["accuracy"]
-    expected = lab.metrics.set_index(["al_round", "fl_round"])["accuracy"]
+    measured, expected = (
+        r.metrics[r.metrics["model"] == "global"].set_index(["al_round", "fl_round"])["accuracy"].dropna()
+        for r in (finished, lab)
+    )
     assert set(measured.index) == {(1, 2), (2, 2)}
     np.testing.assert_allclose(measured, expected[measured.index], atol=1e-9)
 
@@ -157,17 +160,11 @@ def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finis
     for content in parts["MetricRecord"]:
         assert MetricRecord.inflate(content).keys() <= COUNTS | METRICS
     for content in parts["ArrayChunk"]:
-        weights = wire.unpack(np.load(io.BytesIO(get_object_body(content))))
+        weights = wire.unpack(np.load(io.BytesIO(get_object_body(content, ArrayChunk))))
         assert weights.keys() <= model.keys()
         assert all(value.shape == model[name].shape for name, value in weights.items())
-    smallest = min(
-        len(part) for name in ("Message", "RecordDict", "ArrayRecord", "Array") for part in parts[name]
-    )
-    largest = max(
-        len(part) for name in ("Message", "RecordDict", "ArrayRecord", "Array") for part in parts[name]
-    )
-    assert smallest > 0
-    assert largest < 1000
+    rest = [part for name in ("Message", "RecordDict", "ArrayRecord", "Array") for part in parts[name]]
+    assert max(map(len, rest)) < 1000  # ids, names and lengths of the records
 
 
 def test_no_pixel_label_name_or_index_is_in_what_sites_send(rehearsal, finished, experiment, digits):
@@ -226,7 +223,7 @@ def test_an_unknown_key_is_refused(rehearsal, finished, tmp_path):
     ca = rehearsal.coordinator.folder / "ca.pem"
     said = supernode(tmp_path, rehearsal.coordinator, tmp_path / "key", ca)
     assert "SuperNode ID" not in said
-    assert "401" in said or "not be activated" in said or "rejected" in said.lower()
+    assert "Failed to activate SuperNode" in said
 
 
 def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished, tmp_path):

@@ -141,9 +141,8 @@ def the_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"this needs the extra: pip install 'fedactive[sites]' ({error.name} is missing)"
-        ) from None
+        package = str(error.name).split(".")[0]
+        raise UserError(f"{package} is missing: pip install 'fedactive[sites]' brings it") from None
 
 
 def log_to_terminal() -> None:

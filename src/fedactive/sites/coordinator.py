@@ -15,6 +15,7 @@ import json
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.runs import write_atomically, write_json
@@ -50,11 +51,16 @@ class Coordinator:
         Invitation(address, (folder / "ca.pem").read_text()).write(folder / "invitation.toml")
         return cls(folder)
 
-    def control(self) -> Control:
+    def superlink(self) -> dict[str, Any]:
+        """Address and process id of the SuperLink."""
         serving = self.folder / "serving.json"
         if not serving.exists():
             raise UserError(f"{self.folder} is not serving; start `fedactive coordinator serve` first")
-        return Control(json.loads(serving.read_text())["superlink"], self.folder / "ca.pem")
+        found: dict[str, Any] = json.loads(serving.read_text())
+        return found
+
+    def control(self) -> Control:
+        return Control(self.superlink()["address"], self.folder / "ca.pem")
 
     def sites(self) -> list[Site]:
         file = self.folder / "sites.json"
@@ -86,6 +92,12 @@ class Coordinator:
 
     def plan_file(self, name: str) -> Path:
         return self.folder / "plans" / f"{name}.toml"
+
+    def run_folder(self, plan: Plan) -> Path:
+        return self.folder / "runs" / plan.experiment.name
+
+    def log_file(self, plan: Plan) -> Path:
+        return self.run_folder(plan) / "field.log"
 
     def parse_plan(self, text: str) -> Plan:
         """The plan with as many clients as there are sites, and its runs in this folder."""

@@ -187,7 +187,7 @@ class Sites:
         results = self.ask("evaluate", sites, lambda reply: tested(reply, self.spec.classes), weights=weights)
         evaluation = pooled(list(results.values())) if results else pooled([Tested.none(self.spec.classes)])
         if due:
-            self.journal.status["accuracy"] = evaluation.accuracy
+            self.journal.accuracy(evaluation.accuracy)
         return evaluation
 
     def snapshot(self) -> list[Weights]:

@@ -8,10 +8,10 @@ from contextlib import closing
 import numpy as np
 
 from fedactive.data.budget import budget_per_client
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.laboratory import Result
 from fedactive.loop import federated_active_learning
-from fedactive.progress import Lines
+from fedactive.progress import Silent
 from fedactive.runs import Run
 from fedactive.sites.federation import Sites, Transport
 from fedactive.sites.journal import Journal
@@ -34,15 +34,20 @@ def run(plan: Plan, transport: Transport, sites: Sequence[str]) -> Result:
     if e.clients != len(sites):
         raise ConfigurationError("clients", e.clients, f"{len(sites)}, the number of admitted sites")
     with closing(FieldRun(e)) as folder:
-        if folder.done:
-            return Result(folder.folder)
-        journal = Journal(folder.folder, sites)
-        federation = Sites(plan, transport, journal)
-        if journal.budget is None:
-            journal.decide(budget_per_client(sum(federation.images()), e.clients, e.budget))
-        folder.begin([np.arange(0)] * e.clients, "sites", "sites")
-        progress = Lines()
-        progress.begin(e, (folder.state.al_round - 1) * e.fl_rounds + folder.state.fl_round)
-        federated_active_learning(e, federation, folder, progress)
-        journal.phase("finished")
+        if not folder.done:
+            journal = Journal(folder.folder, sites)
+            try:
+                run_rest(plan, Sites(plan, transport, journal), folder, journal)
+            except UserError as error:
+                journal.phase(f"stopped: {error}")
+                raise
+            journal.phase("finished")
     return Result(folder.folder)
+
+
+def run_rest(plan: Plan, federation: Sites, folder: Run, journal: Journal) -> None:
+    e = plan.experiment
+    if journal.budget is None:
+        journal.decide(budget_per_client(sum(federation.images()), e.clients, e.budget))
+    folder.begin([np.arange(0)] * e.clients, "sites", "sites")
+    federated_active_learning(e, federation, folder, Silent())

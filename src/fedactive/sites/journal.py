@@ -76,6 +76,11 @@ class Journal:
     def note(self, number: int, **values: Any) -> None:
         self.status["sites"][self.sites[number]] |= values
 
+    def accuracy(self, value: float) -> None:
+        log.info("test accuracy %.2f%%", 100 * value)
+        self.status["accuracy"] = value
+        self.show()
+
     def dropped(self, number: int, reason: object) -> None:
         """An answer was not used, and why."""
         sentence = f"{self.sites[number]} {reason}"

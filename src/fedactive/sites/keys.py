@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -80,7 +81,7 @@ def read_public_key(path: Path) -> tuple[bytes, str]:
         name = b" ".join(content.split()[2:]).decode()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise UserError(
             f"{path} is not a public key; the site's `site init` writes one as site.pub"
         ) from None
@@ -102,7 +103,7 @@ def _name(common_name: str) -> x509.Name:
 def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         return x509.DNSName(host)
 
 

@@ -37,7 +37,7 @@ def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Ev
         process = start_superlink(coordinator, address)
         control = Control(address, coordinator.folder / "ca.pem")
         if control.wait(SECONDS_TO_START, stopped.is_set):
-            write_json(serving, {"superlink": address, "superlink_pid": process.pid})
+            write_json(serving, {"address": address, "pid": process.pid})
         control.close()
         while process.poll() is None and not stopped.wait(0.2):
             pass

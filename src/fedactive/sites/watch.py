@@ -26,35 +26,39 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 def run(coordinator: Coordinator, plan: Plan) -> Result:
     """The finished run. Ctrl-C leaves the run going on; the same command then finds it again."""
-    folder = coordinator.folder / "runs" / plan.experiment.name
-    folder.mkdir(parents=True, exist_ok=True)
-    with display() as show:
-        # One that was left going on may have died since, which Flower notices late: then a new one goes on.
-        for begin in (found, started):
-            if completed_rounds(folder) < plan.experiment.rounds:
-                with closing(coordinator.control()) as control:
-                    flower_run = begin(control, plan.experiment.name, folder / "flower.json")
-                    while flower_run is not None and control.is_going_on(flower_run):
-                        show(read_status(folder))
-                        time.sleep(SECONDS_BETWEEN_LOOKS)
-        show(read_status(folder))
+    folder = coordinator.run_folder(plan)
+    if completed_rounds(folder) < plan.experiment.rounds:
+        with display() as show, closing(coordinator.control()) as control:
+            flower_run = find(coordinator, control, folder) or start(coordinator, control, plan)
+            while control.is_going_on(flower_run):
+                show(read_status(folder))
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+            show(read_status(folder))
     if completed_rounds(folder) < plan.experiment.rounds:
         raise RunError(
-            f"the run stopped before its end (see {coordinator.folder / 'flower.log'}); "
+            f"the run stopped before its end (see {coordinator.log_file(plan)}); "
             "the same command goes on from where it was"
         )
     return Result(folder)
 
 
-def found(control: Control, plan: str, file: Path) -> int | None:
-    """The Flower run of this plan that may be going on."""
-    return int(json.loads(file.read_text())["run"]) if file.exists() else None
+def find(coordinator: Coordinator, control: Control, folder: Path) -> int | None:
+    """The Flower run that is going on. One of an earlier SuperLink is dead, which Flower notices late."""
+    file = folder / "flower.json"
+    begun = json.loads(file.read_text()) if file.exists() else None
+    if begun is None or not control.is_going_on(begun["run"]):
+        return None
+    if begun["superlink"] != coordinator.superlink()["pid"]:
+        control.stop(begun["run"])
+        return None
+    return int(begun["run"])
 
 
-def started(control: Control, plan: str, file: Path) -> int:
-    """A new one."""
-    run = control.start(plan)
-    write_json(file, {"run": str(run)})
+def start(coordinator: Coordinator, control: Control, plan: Plan) -> int:
+    folder = coordinator.run_folder(plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = control.start(plan.experiment.name)
+    write_json(folder / "flower.json", {"run": run, "superlink": coordinator.superlink()["pid"]})
     return run
 
 

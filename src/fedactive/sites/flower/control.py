@@ -12,7 +12,13 @@ from pathlib import Path
 import httpx
 from flwr.cli.build import build_fab_from_files
 from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StartRunRequest
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    ListRunsRequest,
+    RegisterNodeRequest,
+    StartRunRequest,
+    StopRunRequest,
+)
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -82,6 +88,10 @@ class Control:
                 fab=fab_to_proto(fab), override_config=user_config_to_proto({"plan": plan})
             )
             return int(self.client.StartRun(request).run_id)
+
+    def stop(self, run: int) -> None:
+        with told():
+            self.client.StopRun(StopRunRequest(run_id=run))
 
     def is_going_on(self, run: int) -> bool:
         with told():

@@ -12,12 +12,19 @@ from pathlib import Path
 PROGRAMS = {"superlink": "flwr.superlink.cli", "supernode": "flwr.supernode.cli"}
 SECONDS_TO_END = 8.0
 
-# Flower's watch over the parent ends the program in good order even where the parent was killed.
+# When we are gone, even killed, the program takes its leave in good order; one that hangs ends all the same.
 PROGRAM = """
-import os, sys
-from flwr.supercore.app_utils import start_parent_process_monitor
+import os, signal, sys, threading, time
 from {module} import flower_{name}
-start_parent_process_monitor({parent})
+
+def end_with_parent():
+    while os.getppid() == {parent}:
+        time.sleep(0.2)
+    signal.raise_signal(signal.SIGINT)
+    time.sleep({patience})
+    os._exit(1)
+
+threading.Thread(target=end_with_parent, daemon=True).start()
 sys.argv[0] = "flower-{name}"
 flower_{name}()
 """
@@ -31,7 +38,7 @@ def start(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a SuperLink or SuperNode; what it says is appended to `log`."""
-    program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid())
+    program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid(), patience=SECONDS_TO_END)
     home.mkdir(parents=True, exist_ok=True)
     quiet = {
         "FLWR_HOME": str(home.resolve()),

@@ -41,6 +41,7 @@ class Runner:
         self.address = address
         self.secret = secret
         self.answer = answer
+        self.one_at_a_time = threading.Lock()
         self.stopped = threading.Event()
 
     def run(self) -> None:
@@ -51,12 +52,11 @@ class Runner:
                 try:
                     task = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
                     if task.token:
-                        self.work(task.token)
-                        continue
+                        # In a thread of its own: a message of a run that died never comes in whole, and
+                        # must not keep others waiting.
+                        threading.Thread(target=self.work, args=(task.token,), daemon=True).start()
                 except httpx.HTTPError as error:
                     log.debug("the SuperNode is not there: %s", error)
-                except Exception:
-                    log.exception("a message was lost")
                 self.stopped.wait(SECONDS_BETWEEN_LOOKS)
 
     def stop(self) -> None:
@@ -69,15 +69,21 @@ class Runner:
             beat.start()
             try:
                 message, context, _, _ = pull_task_input(client)
-                try:
-                    reply = self.answer(decode_request(message.content))
-                except Exception:
-                    log.exception("a message that cannot be read")
-                    reply = Reply(problem=1 + PROBLEMS.index(FAILED))
+                reply = self.reply_to(message)
                 push_message(client, Message(encode_reply(reply), reply_to=message), context)
                 push_task_output(client, context, SubStatus.COMPLETED, "")
+            except Exception:
+                log.exception("a message was lost")
             finally:
                 beat.stop()
+
+    def reply_to(self, message: Message) -> Reply:
+        with self.one_at_a_time:
+            try:
+                return self.answer(decode_request(message.content))
+            except Exception:
+                log.exception("a message that cannot be read")
+                return Reply(problem=1 + PROBLEMS.index(FAILED))
 
     def client(self, name: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:
         version = RuntimeVersionHttpInterceptor(component_name=name)

@@ -1,0 +1,188 @@
+"""Folders, keys and invitations: what coordinator and sites do before anything runs, and what they refuse."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from cryptography import x509
+from PIL import Image
+from rich.console import Console
+
+from fedactive.data import DATASETS
+from fedactive.errors import ConfigurationError, DataError, UserError
+from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.keys import read_public_key
+from fedactive.sites.site import Site, read_test_images
+from fedactive.sites.watch import table_of
+
+CLASSES = ("cat", "dog")
+
+
+@pytest.fixture
+def coordinator(tmp_path):
+    return Coordinator.init(tmp_path / "coordinator", "coordinator.example.org:9443")
+
+
+@pytest.fixture
+def site(tmp_path):
+    write_pictures(tmp_path / "images", 5)
+    for name in CLASSES:
+        write_pictures(tmp_path / "test" / name, 2)
+    (tmp_path / "classes.txt").write_text("cat\n\ndog\n")
+    folder, images, test = (tmp_path / name for name in ("site", "images", "test"))
+    return Site.init(folder, "north", images, tmp_path / "classes.txt", test)
+
+
+def write_pictures(folder, count):
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(zlib.crc32(folder.name.encode()))
+    for k in range(count):
+        Image.fromarray(rng.integers(0, 255, (8, 8), np.uint8)).save(folder / f"{k}.png")
+
+
+def test_the_servers_certificate_is_for_its_address_and_of_its_authority(coordinator):
+    folder = coordinator.folder
+    server = x509.load_pem_x509_certificate((folder / "server.pem").read_bytes())
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["coordinator.example.org", "localhost"]
+    server.verify_directly_issued_by(x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()))
+    ssl.create_default_context().load_cert_chain(folder / "server.pem", folder / "server.key")
+
+
+def test_secrets_are_the_owners_alone(coordinator, site):
+    secrets = [coordinator.folder / "server.key", site.folder / "site.key", site.folder / "page.secret"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    for folder in (coordinator.folder, site.folder):
+        for path in folder.rglob("*"):
+            if path.is_file() and path not in secrets:
+                assert b"PRIVATE" not in path.read_bytes()
+
+
+def test_what_exists_is_not_made_again(coordinator, site, tmp_path):
+    with pytest.raises(UserError, match="is a coordinator's already"):
+        Coordinator.init(coordinator.folder, "localhost:1")
+    with pytest.raises(UserError, match="is a site's already"):
+        Site.init(site.folder, "x", tmp_path / "images", tmp_path / "classes.txt", None)
+
+
+def test_a_site_joins_with_the_invitation(coordinator, site):
+    given = site.join(coordinator.folder / "invitation.toml")
+    assert given.address == "coordinator.example.org:9443"
+    assert (site.folder / "ca.pem").read_bytes() == (coordinator.folder / "ca.pem").read_bytes()
+
+
+@pytest.mark.parametrize("cut", [0, 30, 200])
+def test_a_damaged_invitation_is_refused(coordinator, site, cut):
+    path = coordinator.folder / "invitation.toml"
+    path.write_text(path.read_text()[:cut])
+    with pytest.raises(UserError, match="is no invitation of a coordinator"):
+        site.join(path)
+    assert not (site.folder / "invitation.toml").exists()
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:70000", 'ho"st:1', "a b:1"])
+def test_an_address_is_host_and_port(tmp_path, address):
+    with pytest.raises(ConfigurationError, match="host:port"):
+        Coordinator.init(tmp_path / "x", address)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_public_key_has_the_sites_name_and_no_other_file_will_do(site, tmp_path):
+    key, name = read_public_key(site.folder / "site.pub")
+    assert name == "north"
+    assert key.startswith(b"-----BEGIN PUBLIC KEY-----")
+    for wrong in ("site.key", "site.toml"):
+        with pytest.raises(UserError, match="is not a public key"):
+            read_public_key(site.folder / wrong)
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")]
+    if subprocess.run(["which", "ssh-keygen"], capture_output=True).returncode == 0:
+        subprocess.run(command, check=True)
+        with pytest.raises(UserError, match="is not the key of a site"):
+            read_public_key(tmp_path / "other.pub")
+
+
+def test_a_coordinator_that_does_not_serve_says_so(coordinator, site):
+    with pytest.raises(UserError, match="is not serving"):
+        coordinator.admit(site.folder / "site.pub", None)
+    with pytest.raises(UserError, match="no site is admitted"):
+        coordinator.keep_plan('dataset = "digits"')
+
+
+def test_a_site_that_has_not_joined_says_so(site):
+    with pytest.raises(UserError, match="has not joined"):
+        site.serve("127.0.0.1", 0, None, "cpu")
+
+
+# ----------------------------------------------------------------------------------------------- images
+
+
+def test_a_site_holds_its_images_in_the_form_a_run_wants(site):
+    held = site.holdings(DATASETS["digits"])
+    assert held.images.shape == (5, 1, 8, 8)
+    assert held.test_labels.tolist() == [0, 0, 1, 1]
+    assert held.test_images.dtype == torch.uint8
+
+
+def test_images_that_changed_are_refused_because_labels_belong_to_numbers(site, tmp_path):
+    site.read((1, 8, 8))
+    write_pictures(tmp_path / "more", 1)
+    (tmp_path / "more" / "0.png").rename(tmp_path / "images" / "00.png")
+    with pytest.raises(DataError, match="are not those of the first start"):
+        site.read((1, 8, 8))
+
+
+def test_test_images_of_an_npz(tmp_path):
+    images = np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
+    np.savez(tmp_path / "a.npz", test_images=images, test_labels=np.array([[1], [0], [1]]))
+    found, labels = read_test_images(tmp_path / "a.npz", CLASSES, (1, 8, 8))
+    assert torch.equal(found, torch.from_numpy(images)[:, None])
+    assert labels.tolist() == [1, 0, 1]
+    np.savez(tmp_path / "b.npz", test_images=images, test_labels=np.array([1, 0, 2]))
+    with pytest.raises(DataError, match="does not number the classes"):
+        read_test_images(tmp_path / "b.npz", CLASSES, (1, 8, 8))
+
+
+def test_a_test_folder_that_is_no_class_is_named(site, tmp_path):
+    write_pictures(tmp_path / "test" / "horse", 1)
+    with pytest.raises(DataError, match="horse is not named after a class"):
+        site.holdings(DATASETS["digits"])
+
+
+# -------------------------------------------------------------------------------------- the command line
+
+
+def fedactive(*arguments, code=""):
+    program = [sys.executable, "-c", code + "from fedactive.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True)
+
+
+def test_a_mistake_is_one_sentence(tmp_path):
+    done = fedactive("coordinator", "admit", tmp_path, tmp_path / "site.pub")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"fedactive: {tmp_path} is no coordinator's folder; `fedactive coordinator init` makes one\n"
+    )
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
+    done = fedactive("coordinator", "init", tmp_path / "c", code="import sys; sys.modules['flwr'] = None; ")
+    assert done.returncode == 1
+    assert done.stderr == "fedactive: flwr is missing: pip install 'fedactive[sites]' brings it\n"
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_status_of_a_run_is_shown_site_by_site():
+    sites = {"north": {"online": True, "labelled_in_all": 7, "pending": 2, "al_round": 1}, "south": {}}
+    status = {"phase": "AL round 1", "sites": sites, "dropped": [{"what": "south sent nonsense"}]}
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(table_of(status | {"accuracy": 0.5}))
+    for words in ("north", "online", "away", "never", "50.0%", "dropped: south sent nonsense", "AL round 1"):
+        assert words in shown.get()
