@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from fedactive.federated.batches import shuffled_together, steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
@@ -30,30 +33,28 @@ class Plan:
         seeds = torch.tensor([job.shuffle for job in jobs])
         order, flips = shuffled_together(seeds.to(device), epochs, counts.to(device))
         longest, batch = order.shape[2], recipe.batch_size
-        samples = torch.zeros(len(jobs), longest, dtype=torch.long)
-        labels = torch.zeros_like(samples)
-        rates = torch.zeros(len(jobs), epochs, steps_per_epoch(longest, batch), dtype=torch.float64)
+        samples = pad_sequence([job.samples for job in jobs], batch_first=True).to(device)
+        labels = pad_sequence([job.labels for job in jobs], batch_first=True).to(device)
+        rates = np.zeros((epochs, steps_per_epoch(longest, batch), width))
         for k, job in enumerate(jobs):
-            samples[k, : counts[k]], labels[k, : counts[k]] = job.samples, job.labels
             made = steps_per_epoch(len(job.samples), batch)
-            rates[k, : job.epochs, :made] = torch.tensor(job.rates, dtype=torch.float64).view(-1, made)
+            rates[: job.epochs, :made, k] = np.reshape(job.rates, (job.epochs, made))
         own_epochs = torch.tensor([job.epochs for job in jobs], device=device)
         over = torch.arange(epochs, device=device) >= own_epochs[:, None]
         absent = (order < 0) | over[:, :, None]
         place = order.clamp_min(0).flatten(1)
-        code = samples.to(device).gather(1, place).view_as(order) * 2
+        code = samples.gather(1, place).view_as(order) * 2
         if recipe.flip:
             code += flips
-        targets = labels.to(device).gather(1, place).view_as(order)
+        targets = labels.gather(1, place).view_as(order)
 
-        rows = torch.full((epochs, rates.shape[2], width, Row.length(batch)), -1, device=device)
-        padding = (0, rates.shape[2] * batch - longest)
+        rows = torch.full((*rates.shape, Row.length(batch)), -1, device=device)
+        padding = (0, rates.shape[1] * batch - longest)
         for column, values in ((0, code), (batch, targets)):
-            filled = torch.nn.functional.pad(values.masked_fill_(absent, -1), padding, value=-1)
+            filled = F.pad(values.masked_fill_(absent, -1), padding, value=-1)
             filled = filled.view(len(jobs), epochs, -1, batch).permute(1, 2, 0, 3)
             rows[:, :, : len(jobs), column : column + batch] = filled
-        rows[..., -1] = 0
-        rows[:, :, : len(jobs), -1] = rates.view(torch.long).permute(1, 2, 0).to(device)
+        rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
         return Plan(rows)
 
 

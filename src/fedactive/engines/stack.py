@@ -163,13 +163,10 @@ class Stack(ABC):
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, counters: Weights) -> list[Weights]:
         """Views of each client's tensors, by name, in the model's own order."""
-        order = list(self.model.state_dict())
-        clients = []
-        for k, (p, s) in enumerate(zip(parameters, statistics, strict=True)):
-            views = self.layout.views(p) | self.buffer_layout.views(s)
-            views |= {name: counter[k] for name, counter in counters.items()}
-            clients.append({name: views[name] for name in order})
-        return clients
+        views = self.layout.views(parameters) | self.buffer_layout.views(statistics) | counters
+        names = list(self.model.state_dict())
+        of_clients = zip(*(views[name].unbind(0) for name in names), strict=True)
+        return [dict(zip(names, tensors, strict=True)) for tensors in of_clients]
 
     # --- a step
 
