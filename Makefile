@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo field-demo test lint types unit browser clean
+.PHONY: help setup demo field-demo field-chaos test lint types unit browser clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset
 
 field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, labelling pages, LoGo
 	$(BIN)/python -m fedactive.sites.demo
+
+field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
+	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py
 
 test: setup lint types unit ## lint, types and the whole test suite
 

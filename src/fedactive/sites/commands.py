@@ -6,6 +6,7 @@ What they need is imported when they run: the package works without the extra `s
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ def coordinator_serve(
     with the_extra():
         from fedactive.sites import serving
         from fedactive.sites.coordinator import Coordinator
-    log_to_terminal()
+    prepare_to_serve()
     serving.serve(Coordinator(folder), host)
 
 
@@ -131,7 +132,7 @@ def site_serve(
         from fedactive.sites.site import Site
     if (certificate is None) != (key is None):
         raise ConfigurationError("certificate", certificate, "a certificate together with its --key")
-    log_to_terminal()
+    prepare_to_serve()
     pair = (certificate, key) if certificate and key else None
     Site.open(folder).serve(host, port, pair, device)
 
@@ -145,6 +146,9 @@ def the_extra() -> Iterator[None]:
         raise UserError(f"{package} is missing: pip install 'fedactive[sites]' brings it") from None
 
 
-def log_to_terminal() -> None:
+def prepare_to_serve() -> None:
+    """Tell on the terminal what happens. Ctrl-C and SIGTERM end it in good order."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))  # an exception, so that everything is closed

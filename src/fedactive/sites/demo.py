@@ -18,10 +18,10 @@ dataset = "digits"
 augment = "none"      # a mirrored digit is not a digit
 strategy = "logo"
 rounds = 3
-fl_rounds = 5
+fl_rounds = 8
 
 [field]
-evaluate_every = 5    # once in each AL round
+evaluate_every = 8    # once in each AL round
 """
 
 

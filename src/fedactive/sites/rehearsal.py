@@ -110,6 +110,7 @@ class ScriptedAnnotator(threading.Thread):
         self.site = site
         self.token = token
         self.known = known
+        self.answers: dict[int, int] = {}  # that the page has confirmed
         self.stopped = threading.Event()
 
     def run(self) -> None:
@@ -131,6 +132,7 @@ class ScriptedAnnotator(threading.Thread):
                 label = self.known[hashlib.sha256(picture).hexdigest()]
                 answer = {"sample": image["sample"], "action": "label", "label": label, "seconds": 1.0}
                 browser.post("/api/answer", json=answer).raise_for_status()
+                self.answers[image["sample"]] = label
             if not images:
                 self.stopped.wait(SECONDS_BETWEEN_LOOKS)
 

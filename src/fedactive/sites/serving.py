@@ -33,6 +33,7 @@ def serve(coordinator: Coordinator, host: str) -> None:
 
 def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Event) -> None:
     serving = coordinator.folder / "serving.json"
+    serving.unlink(missing_ok=True)  # of one that was killed
     while not stopped.is_set():
         process = start_superlink(coordinator, address)
         control = Control(address, coordinator.folder / "ca.pem")

@@ -1,0 +1,112 @@
+"""Everything is killed in turn, in the middle of things; the run ends, and no label is lost.
+
+It takes minutes, for Flower refuses a SuperNode for one after another with its key was killed. So it runs
+when asked for: `make field-chaos`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from fedactive.errors import UserError
+from fedactive.experiment import Experiment
+from fedactive.sites import watch
+from fedactive.sites.rehearsal import Rehearsal, wait_for
+
+pytestmark = pytest.mark.skipif(
+    "FEDACTIVE_CHAOS" not in os.environ, reason="takes minutes; `make field-chaos` runs it"
+)
+
+PLAN = """
+dataset = "digits"
+augment = "none"
+strategy = "logo"
+rounds = 2
+fl_rounds = 8
+local_epochs = 2
+local_only_epochs = 4
+device = "cpu"
+
+[field]
+evaluate_every = 8
+patience = 1.5
+"""
+
+
+def kill_site(rehearsal):
+    site = rehearsal.sites[0]
+    rehearsal.running[site.name].kill()
+    rehearsal.running[site.name].wait()
+    rehearsal.start_site(site)
+
+
+def kill_supernode(rehearsal):
+    parent = rehearsal.running[rehearsal.sites[1].name].pid
+    children = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout
+    for child in children.split():
+        os.kill(int(child), signal.SIGKILL)
+
+
+def kill_superlink(rehearsal):
+    os.kill(rehearsal.coordinator.superlink()["pid"], signal.SIGKILL)
+
+
+def kill_coordinator(rehearsal):
+    rehearsal.running["coordinator"].kill()
+    rehearsal.running["coordinator"].wait()
+    rehearsal.start("coordinator", "coordinator", "serve", str(rehearsal.coordinator.folder))
+
+
+ACCIDENTS = {
+    "AL round 1: people are labelling": kill_supernode,
+    "AL round 1: FL round 2": kill_site,
+    "AL round 1: FL round 4": kill_superlink,
+    "AL round 1: FL round 6": kill_coordinator,
+    "AL round 2: choosing": kill_site,
+    "AL round 2: people are labelling": kill_superlink,
+    "AL round 2: FL round 2": kill_supernode,
+    "AL round 2: FL round 6": kill_site,
+}
+
+
+def test_the_run_ends_and_no_label_is_lost(tmp_path):
+    experiment = Experiment(dataset="digits", clients=3, augment="none")
+    with Rehearsal(tmp_path / "rehearsal", experiment) as rehearsal:
+        coordinator = rehearsal.coordinator
+        plan = coordinator.keep_plan(PLAN)
+        folder = coordinator.run_folder(plan)
+        results = []
+
+        def insist():
+            """What a person does: give the same command again."""
+            while not results:
+                try:
+                    results.append(watch.run(coordinator, plan))
+                except UserError:
+                    time.sleep(1)
+
+        insisting = threading.Thread(target=insist, daemon=True)
+        insisting.start()
+        for phase, accident in ACCIDENTS.items():
+            wait_for(lambda p=phase: p in watch.read_status(folder)["phase"], phase, 400)
+            accident(rehearsal)
+        insisting.join(400)
+        assert results
+        for person in rehearsal.people:
+            person.stop()
+        for person in rehearsal.people:
+            person.join()
+        for site, person in zip(rehearsal.sites, rehearsal.people, strict=True):
+            store = site.store()
+            labels = store.labels()
+            assert person.answers == {sample: labels.get(sample) for sample in person.answers}
+            assert len(labels) == len(person.answers) > 0
+            store.close()
+    assert results[0].accuracy.notna().all()
+    assert set(results[0].selections["client"]) == {0, 1, 2}
