@@ -28,9 +28,12 @@ class BranchStack(Stack):
         super().__init__(*arguments)
         self.names = list(self.layout.places)
         self.norms = [name for name, part in self.model.named_modules() if isinstance(part, BatchNorm)]
+        self.after = torch.zeros_like(self.statistics)
         self.leaves: list[Weights] = [
-            weights | {name: weights[name].detach().requires_grad_() for name in self.names}
-            for weights in self.weights
+            weights
+            | {name: weights[name].detach().requires_grad_() for name in self.names}
+            | {after(name): value for name, value in self.buffer_layout.views(row).items()}
+            for weights, row in zip(self.weights, self.after, strict=True)
         ]
         self.gradient_views = [list(self.layout.views(self.gradient[k]).values()) for k in range(self.width)]
         cuda = self.parameters.is_cuda
@@ -59,3 +62,9 @@ class BranchStack(Stack):
         for branch in self.streams:
             assert home is not None
             home.wait_stream(branch)
+        self.statistics.copy_(self.after)
+
+
+def after(name: str) -> str:
+    """Where a BatchNorm leaves the next value of its running mean or variance."""
+    return name.replace("running_mean", "mean_after").replace("running_var", "variance_after")

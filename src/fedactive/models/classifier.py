@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +31,14 @@ class BatchNorm(nn.BatchNorm2d):
     no variance, so it is normalised with the running statistics and leaves them as they are.
 
     An engine that trains many clients in step gives all of them batches of one size, of which some rows may
-    be empty: `present` (n,) says which rows count, None that all do.
+    be empty: `present` (n,) says which rows count, None that all do. The statistics after such a batch go to
+    `mean_after` and `variance_after`, not into the running ones: in compiled code nothing that the backward
+    pass may want to read again can be overwritten.
     """
 
     present: Tensor | None
+    mean_after: Tensor | None
+    variance_after: Tensor | None
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
@@ -44,7 +47,8 @@ class BatchNorm(nn.BatchNorm2d):
     def __init__(self, channels: int, initial_weight: float = 1.0) -> None:
         super().__init__(channels)
         self.initial_weight = initial_weight
-        self.register_buffer("present", None, persistent=False)
+        for name in ("present", "mean_after", "variance_after"):
+            self.register_buffer(name, None, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -57,58 +61,25 @@ class BatchNorm(nn.BatchNorm2d):
 
     def partial(self, x: Tensor, present: Tensor) -> Tensor:
         """The same as `forward` on the rows that are present, without asking the device how many are."""
+        assert self.mean_after is not None
+        assert self.variance_after is not None
         here = present.float()[:, None, None, None]
         values = here.sum() * x[0, 0].numel()
         enough = values > 1
+        # Sums around the running mean, which is near: one pass over the map, and no digits are lost.
+        off = x.float() - column(self.running_mean)
+        distance = (off * here).sum((0, 2, 3)) / values.clamp_min(1)
+        squares = (off.square() * here).sum((0, 2, 3)) / values.clamp_min(1)
+        variance = (squares - distance.square()).clamp_min(0)
         with torch.no_grad():
-            # Sums around the running mean, which is near: one pass over the map, and no digits are lost.
-            off = (x.float() - column(self.running_mean)) * here
-            distance = off.sum((0, 2, 3)) / values.clamp_min(1)
-            variance = off.square().sum((0, 2, 3)) / values.clamp_min(1) - distance.square()
-            mean, variance = self.running_mean + distance, variance.clamp_min(0)
-            used_mean = torch.where(enough, mean, self.running_mean)
-            used_variance = torch.where(enough, variance, self.running_var)
             share = enough * self.momentum
-            self.running_mean.lerp_(mean, share)
-            self.running_var.lerp_(variance * (values / (values - 1).clamp_min(1)), share)
+            unbiased = variance * (values / (values - 1).clamp_min(1))
+            self.mean_after.copy_(self.running_mean + share * distance)
+            self.variance_after.copy_(torch.lerp(self.running_var, unbiased, share))
             self.num_batches_tracked.add_(enough)
-        inverse = (used_variance + self.eps).rsqrt()
-        y: Tensor = PartialNorm.apply(  # type: ignore[no-untyped-call]
-            x, self.weight, self.bias, used_mean, inverse, here, enough / values.clamp_min(1)
-        )
-        return y
-
-
-class PartialNorm(torch.autograd.Function):
-    """y = γ·x̂ + β with x̂ = (x - mean)·inverse, where mean and variance are those of x itself.
-
-    dx = γ·inverse·(dy - mean(dy) - x̂·mean(dy·x̂)) over the rows that are here; `share` is one over the number
-    of values, or 0 if mean and variance are not those of x.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        mean: Tensor,
-        inverse: Tensor,
-        here: Tensor,
-        share: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight, mean, inverse, here, share)
-        return ((x.float() - column(mean)) * column(inverse * weight) + column(bias)).to(x.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, inverse, here, share = ctx.saved_tensors
-        dz = dy.float() * here
-        x_hat = (x.float() - column(mean)) * column(inverse)
-        d_bias, d_weight = dz.sum((0, 2, 3)), (dz * x_hat).sum((0, 2, 3))
-        common = (column(d_bias) + x_hat * column(d_weight)) * share * here
-        dx = column(weight * inverse) * (dz - common)
-        return dx.to(x.dtype), d_weight, d_bias, None, None, None, None
+        distance = torch.where(enough, distance, 0.0)
+        scale = self.weight * (torch.where(enough, variance, self.running_var) + self.eps).rsqrt()
+        return ((off - column(distance)) * column(scale) + column(self.bias)).to(x.dtype)
 
 
 def column(values: Tensor) -> Tensor:
