@@ -149,6 +149,24 @@ def test_a_quorum_ends_a_round_and_late_labels_count_from_the_next(small, tmp_pa
     assert by_round[1, 1] == budget
 
 
+def test_labels_that_change_during_training_count_from_the_next_round(small, tmp_path):
+    experiment = small(rounds=1, fl_rounds=3, strategy="random")
+    smooth = field.run(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
+    transport = loopback(experiment, tmp_path / "b")
+
+    def change_of_mind(k, request, reply):
+        if request.kind == "train" and request.fl_round == 0:
+            store = transport.annotators[k].store
+            for sample, label in store.labels().items():
+                store.answers.record(store.annotators.named("ada"), sample, "label", (label + 1) % 10)
+        return reply
+
+    transport.tamper = change_of_mind
+    changed = field.run(plan_of(experiment, tmp_path / "b"), transport, NAMES)
+    for name, value in weights_of(smooth.folder).items():
+        assert torch.equal(weights_of(changed.folder)[name], value)
+
+
 def test_a_deadline_ends_a_round(small, tmp_path):
     transport, run = run_with(small, tmp_path, rules={"deadline": 1e-9})
     transport.annotators[0].busy = False
