@@ -56,8 +56,8 @@ class Federation(Protocol):
     ) -> list[Update]:
         """One FL round of local training on these clients."""
 
-    def evaluate(self, weights: Weights) -> Evaluation:
-        """The global model on the test set."""
+    def evaluate(self, weights: Weights) -> Evaluation | None:
+        """The global model on the test set; None in FL rounds whose model is not measured."""
 
     def snapshot(self) -> Any:
         """What the clients must remember within an AL round, for the checkpoint."""

@@ -52,13 +52,15 @@ def federated_active_learning(
             state.server = algorithm.server_end(state.server, updates, federation.clients)
             trained = time.perf_counter()
             evaluation = federation.evaluate(state.server.weights)
-            state.add_evaluation(r, t, evaluation)
+            if evaluation is not None:
+                state.add_evaluation(r, t, evaluation)
             state.add_seconds(r, {"training": trained - begun, "evaluation": time.perf_counter() - trained})
 
             state.clients = federation.snapshot()
             state.al_round, state.fl_round = (r, t + 1) if t + 1 < experiment.fl_rounds else (r + 1, 0)
             run.save_if_due()
-            progress.trained(r, t, evaluation.accuracy)
+            if evaluation is not None:
+                progress.trained(r, t, evaluation.accuracy)
         run.save()
         run.write_results()
         if r == 1:

@@ -179,15 +179,15 @@ class Sites:
             self.journal.note(k, al_round=al_round, fl_round=fl_round + 1)
         return [updates[k] for k in sorted(updates)]
 
-    def evaluate(self, weights: Weights) -> Evaluation:
-        """The global model on all sites' test images together; NaN where there are none, or it is not due."""
+    def evaluate(self, weights: Weights) -> Evaluation | None:
+        """The global model on all sites' test images together; NaN where there are none."""
         done = self.fl_round + 1
-        due = done % self.plan.rules.evaluate_every == 0 or done == self.plan.experiment.fl_rounds
-        sites = self.online() if due else set()
-        results = self.ask("evaluate", sites, lambda reply: tested(reply, self.spec.classes), weights=weights)
-        evaluation = pooled(list(results.values())) if results else pooled([Tested.none(self.spec.classes)])
-        if due:
-            self.journal.accuracy(evaluation.accuracy)
+        if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
+            return None
+        classes = self.spec.classes
+        results = self.ask("evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights)
+        evaluation = pooled([Tested.none(classes), *results.values()])
+        self.journal.accuracy(evaluation.accuracy)
         return evaluation
 
     def snapshot(self) -> list[Weights]:
