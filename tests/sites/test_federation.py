@@ -11,6 +11,7 @@ import torch
 from loopback import loopback, site_selections
 
 from fedactive import laboratory
+from fedactive.analysis.report import write_report
 from fedactive.data import DATASETS
 from fedactive.runs import read_checkpoint
 from fedactive.sites import federation as federation_module
@@ -63,6 +64,15 @@ def test_sites_give_the_laboratorys_numbers(small, digits, tmp_path, changes):
     for column in ("labelled", "accuracy", "loss"):
         a, b = (t.metrics[t.metrics["model"] == "global"][column].to_numpy(float) for t in (lab, result))
         np.testing.assert_allclose(a, b, atol=2e-3)
+
+
+def test_a_run_of_the_field_can_be_reported(small, tmp_path):
+    experiment = small(rounds=2, fl_rounds=3, strategy="entropy")
+    transport = loopback(experiment, tmp_path)
+    result = field.run(plan_of(experiment, tmp_path, evaluate_every=2), transport, NAMES)
+    assert result.metrics.query("model == 'global'")["fl_round"].tolist() == [2, 3, 2, 3]
+    assert set(result.selections["sample"]) == set(result.selections["label"]) == {-1}
+    assert not write_report([result.folder], tmp_path / "report.html", None).skipped
 
 
 # ------------------------------------------------------------------------------------ sites come and go

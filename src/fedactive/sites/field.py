@@ -13,7 +13,7 @@ from fedactive.laboratory import Result
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
 from fedactive.runs import Run
-from fedactive.sites.federation import Sites, Transport
+from fedactive.sites.federation import HIDDEN, Sites, Transport
 from fedactive.sites.journal import Journal
 from fedactive.sites.plan import Plan
 
@@ -48,6 +48,7 @@ def run(plan: Plan, transport: Transport, sites: Sequence[str]) -> Result:
 def run_rest(plan: Plan, federation: Sites, folder: Run, journal: Journal) -> None:
     e = plan.experiment
     if journal.budget is None:
-        journal.decide(budget_per_client(sum(federation.images()), e.clients, e.budget))
-    folder.begin([np.arange(0)] * e.clients, "sites", "sites")
+        images = federation.images()
+        journal.decide(images, budget_per_client(sum(images), e.clients, e.budget))
+    folder.begin([np.full(count, HIDDEN) for count in journal.images], "sites", "sites")
     federated_active_learning(e, federation, folder, Silent())

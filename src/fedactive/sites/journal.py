@@ -1,6 +1,6 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
-field.json     the run's name towards the sites, the budget, and when each round of labelling ends
+field.json     the run's name towards the sites, their images, the budget, when labelling ends
 status.json    how it is going, site by site, for whoever watches; a message every time it changes
 """
 
@@ -44,8 +44,13 @@ class Journal:
     def budget(self) -> int | None:
         return self.decided.get("budget")
 
-    def decide(self, budget: int) -> None:
-        self.decided["budget"] = budget
+    @property
+    def images(self) -> list[int]:
+        """How many each site held at the beginning."""
+        return list(self.decided["images"])
+
+    def decide(self, images: Sequence[int], budget: int) -> None:
+        self.decided |= {"images": list(images), "budget": budget}
         write_json(self.folder / "field.json", self.decided)
 
     def deadline(self, al_round: int, seconds: float) -> float | None:
