@@ -276,6 +276,11 @@ def test_a_coordinator_that_stops_anywhere_goes_on_as_if_it_never_had(small, tmp
 # ---------------------------------------------------------------------------------------- what sites refuse
 
 
+def run_settings(experiment, card):
+    numbers = {"client": 0, "budget": 5, "clip": 0.0, "noise": 0.0}
+    return {"experiment": experiment.to_toml(), "images": card, **numbers}
+
+
 def test_a_site_with_other_classes_says_so(small, tmp_path):
     transport, run = run_with(small, tmp_path)
     transport.trainers[1].classes = ("cat", "dog")
@@ -298,7 +303,7 @@ def test_the_name_of_a_run_cannot_lead_out_of_the_sites_folder(small, tmp_path, 
     experiment = small()
     trainer = loopback(experiment, tmp_path).trainers[0]
     card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
-    settings = {"run": {"experiment": experiment.to_toml(), "images": card, "client": 0, "budget": 5}}
+    settings = {"run": run_settings(experiment, card)}
     reply = trainer.answer(Request("hello", run, settings=settings))
     assert PROBLEMS[reply.problem - 1] == OTHER_VERSION
     assert not (tmp_path / "escape").exists()
@@ -313,7 +318,7 @@ def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):
 
     trainer.read = broken
     card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
-    settings = {"run": {"experiment": experiment.to_toml(), "images": card, "client": 0, "budget": 5}}
+    settings = {"run": run_settings(experiment, card)}
     reply = trainer.answer(Request("hello", "run", settings=settings))
     assert reply == Reply(problem=1 + PROBLEMS.index(FAILED))
     assert "doe-john" in caplog.text  # here, where it helps

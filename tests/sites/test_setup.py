@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import stat
 import subprocess
 import sys
 import zlib
 
+import httpx
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from rich.console import Console
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.flower.gate import LARGEST_CALL, gate
 from fedactive.sites.keys import read_public_key
 from fedactive.sites.site import Site, read_test_images
 from fedactive.sites.watch import table_of
@@ -118,6 +121,25 @@ def test_a_coordinator_that_does_not_serve_says_so(coordinator, site):
 def test_a_site_that_has_not_joined_says_so(site):
     with pytest.raises(UserError, match="has not joined"):
         site.serve("127.0.0.1", 0, None, "cpu")
+
+
+async def answer_of(app, path, **options):
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="https://localhost") as client:
+        return (await client.post(path, **options)).status_code
+
+
+async def endless():
+    yield b"x"
+
+
+def test_the_gate_passes_on_what_sites_say_and_has_its_limits(coordinator):
+    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem")  # where nobody is
+    assert asyncio.run(answer_of(app, "/v1/control/list-nodes")) == 404
+    assert asyncio.run(answer_of(app, "/v1/fleet/pull-messages", content=b"x")) == 503
+    assert asyncio.run(answer_of(app, "/v1/fleet/push-object", content=endless())) == 413
+    large = {"content-length": str(LARGEST_CALL + 1)}
+    assert asyncio.run(answer_of(app, "/v1/fleet/push-object", headers=large)) == 413
 
 
 # ----------------------------------------------------------------------------------------------- images

@@ -249,6 +249,8 @@ class Sites:
             "images": card_to_plain(self.plan.images),
             "client": site,
             "budget": self.journal.budget or 0,
+            "clip": self.plan.rules.clip,
+            "noise": self.plan.rules.noise,
         }
 
 

@@ -18,7 +18,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.settings import check, parse, setting, settings_of
 
-LABELLING, TRAINING = "Labelling", "Training between sites"
+LABELLING, TRAINING, PRIVACY = "Labelling", "Training between sites", "Privacy"
 CATALOGUE = frozenset(DATASETS)
 NORMALISATION = 0.5  # mean and standard deviation of pixels about which nothing is known
 
@@ -50,6 +50,10 @@ class Rules:
         TRAINING,
         low=0.001,
     )
+    clip: float = setting(0.0, "norm to which sites clip their updates; 0 leaves them", PRIVACY, low=0)
+    noise: float = setting(
+        0.0, "standard deviation of the noise that sites add to an update, times clip", PRIVACY, low=0
+    )
 
     def __post_init__(self) -> None:
         for item in settings_of(Rules):
@@ -75,7 +79,11 @@ class Plan:
             if not name or name in CATALOGUE:
                 raise ConfigurationError("dataset", name, "a name of its own when there is a table [images]")
             register_images(describe_images(name, tables["images"]))
+        if rules.noise and not rules.clip:
+            raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         experiment = Experiment.from_values(values | overrides)
+        if rules.clip and experiment.algorithm == "scaffold":
+            raise ConfigurationError("clip", rules.clip, "0 with scaffold, whose variates stay uncovered")
         return cls(experiment, DATASETS[experiment.dataset], rules)
 
 

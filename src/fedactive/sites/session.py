@@ -1,16 +1,20 @@
 """One run at one site: the laboratory's simulation of a single client, and what must survive a restart.
 
     round-R.json     the images that AL round R asked for, in order, and how good the local-only model was
-    training.pt      the federated algorithm's state here, before and after the last FL round
+    training.pt      the federated algorithm's state here, before and after the last FL round; how many
+                     updates were sent, and the seed of the last one's noise
 
 Labels are in the label store.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import logging
 import math
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +34,13 @@ from fedactive.laboratory import EngineShelf
 from fedactive.runs import write_atomically, write_json
 from fedactive.simulation import Simulation
 from fedactive.sites.messages import Value
+from fedactive.sites.privacy import DELTA, Cover, clipped_and_noised, epsilon
 from fedactive.sites.store import LabelStore
 from fedactive.split import Split, first_labels
+
+log = logging.getLogger(__name__)
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class Session:
         card: DatasetCard,
         client: int,
         budget: int,
+        cover: Cover,
         holdings: Holdings,
         store: LabelStore,
         folder: Path,
@@ -60,6 +70,7 @@ class Session:
         self.store = store
         self.folder = folder
         self.holdings = holdings
+        self.cover = cover
         folder.mkdir(parents=True, exist_ok=True)
         unknown = torch.full((len(holdings.images),), -1)
         dataset = Dataset(
@@ -131,29 +142,42 @@ class Session:
         self.recall(al_round)
         if not self.simulation.labelled()[0]:
             return None
-        before = self.own_state(server, al_round, fl_round)
+        last = self.last_training()
+        again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
+        if last["al_round"] == al_round:
+            before = placed(last["before" if again else "after"], self.simulation.engine.device)
+        else:
+            before = self.simulation.algorithm.client_start(server)
         self.simulation.own = [before]
         (update,) = self.simulation.train(server, al_round, fl_round, [0])
-        cpu = torch.device("cpu")
+        # Nobody may foresee the noise. The same question gets the same noise, or an average would undo it;
+        # another question gets another, or a difference would.
+        question = digest(server.weights)
+        same = again and last["question"] == question
         state = {
             "al_round": al_round,
             "fl_round": fl_round,
-            "before": placed(before, cpu),
-            "after": placed(self.simulation.own[0], cpu),
+            "before": placed(before, CPU),
+            "after": placed(self.simulation.own[0], CPU),
+            "question": question,
+            "updates": last["updates"] + (not same),
+            "noise_seed": last["noise_seed"] if same else secrets.randbits(63),
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
         write_atomically(self.folder / "training.pt", buffer.getvalue())
-        return Update(update.samples, placed(update.weights, cpu), placed(update.control, cpu))
+        weights = placed(update.weights, CPU)
+        if self.cover.clip:
+            origin = placed(server.weights, CPU)
+            weights = clipped_and_noised(weights, origin, self.cover, state["noise_seed"])
+            spent = epsilon(state["updates"], self.cover.noise)
+            log.info("%d updates sent: epsilon %.4g at delta %g", state["updates"], spent, DELTA)
+        return Update(update.samples, weights, placed(update.control, CPU))
 
-    def own_state(self, server: Server, al_round: int, fl_round: int) -> Weights:
-        """The federated algorithm's state on this client at the beginning of this FL round."""
+    def last_training(self) -> dict[str, Any]:
         file = self.folder / "training.pt"
-        last = torch.load(file, weights_only=True) if file.exists() else None
-        if last is None or last["al_round"] != al_round:
-            return self.simulation.algorithm.client_start(server)
-        state: Weights = last["before" if last["fl_round"] == fl_round else "after"]
-        return placed(state, self.simulation.engine.device)
+        never = {"al_round": 0, "fl_round": 0, "updates": 0, "noise_seed": 0}
+        return torch.load(file, weights_only=True) if file.exists() else never
 
     # --- measurements
 
@@ -170,3 +194,10 @@ class Session:
         ]
         loss = 0.0 if math.isnan(evaluation.loss) else evaluation.loss
         return {"tested": tested, "right": right, "loss": loss}
+
+
+def digest(weights: Weights) -> str:
+    content = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        content.update(name.encode() + value.cpu().numpy().tobytes())
+    return content.hexdigest()

@@ -24,6 +24,7 @@ from PIL import Image
 from torch import Tensor
 
 from fedactive.data.catalog import DatasetCard
+from fedactive.engines import choose_device
 from fedactive.errors import DataError, UserError
 from fedactive.runs import write_atomically, write_json
 from fedactive.sites.flower.supernode import SuperNode
@@ -93,6 +94,7 @@ class Site:
         """Page, trainer and SuperNode, until a signal ends them."""
         if not (self.folder / "invitation.toml").exists():
             raise UserError(f"{self.name} has not joined a coordinator; `fedactive site join` does that")
+        choose_device(device)  # one that is not there is told now
         coordinator = Invitation.read(self.folder / "invitation.toml").address
         store = self.store()
         pool = self.read(THUMBNAIL)

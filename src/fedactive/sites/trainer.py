@@ -29,6 +29,7 @@ from fedactive.sites.messages import (
     Value,
 )
 from fedactive.sites.plan import card_from_plain, register_images
+from fedactive.sites.privacy import Cover
 from fedactive.sites.session import Holdings, Session
 from fedactive.sites.store import LabelStore
 
@@ -133,6 +134,7 @@ class Trainer:
             here = {"clients": 1, "workers": 1, "device": self.device}
             experiment = Experiment.from_toml(settings["experiment"], **here)
             client, budget = int(settings["client"]), int(settings["budget"])
+            cover = Cover(float(settings["clip"]), float(settings["noise"]))
         except (UserError, KeyError, TypeError, ValueError):
             log.exception("settings of run %s", request.run)
             raise RefusedError(OTHER_VERSION) from None
@@ -141,7 +143,7 @@ class Trainer:
         self.close()
         folder = self.folder / request.run
         self.session = Session(
-            request.run, experiment, card, client, budget, self.read(card), self.store, folder
+            request.run, experiment, card, client, budget, cover, self.read(card), self.store, folder
         )
         self.opened = (request.run, settings)
         return self.session

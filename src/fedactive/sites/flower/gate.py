@@ -25,6 +25,7 @@ from fedactive.errors import UserError
 
 SECONDS_TO_FINISH = 3
 FLEET = "/v1/fleet/"
+LARGEST_CALL = 64 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
 HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"}
 
 
@@ -38,6 +39,8 @@ def gate(superlink: str, authority: Path) -> Starlette:
     )
 
     async def forward(request: Request) -> Response:
+        if int(request.headers.get("content-length", LARGEST_CALL + 1)) > LARGEST_CALL:
+            return PlainTextResponse("too large", 413)
         headers = [(name, value) for name, value in request.headers.items() if name not in HOP_BY_HOP]
         onward = client.build_request("POST", request.url.path, headers=headers, content=request.stream())
         try:

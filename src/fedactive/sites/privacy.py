@@ -1,0 +1,53 @@
+"""Updates that say little about a site: clipped, and covered with Gaussian noise (McMahan et al., ICLR 2018).
+
+    Δ = Θ_k - Θ,    sent is Θ + Δ·min(1, C/‖Δ‖) + N(0, (z·C)²)
+
+Whatever a site's data are, Δ then lies in a ball of radius C, so that another dataset moves it by 2C at most.
+One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z², T updates are Tρ-zCDP, and that is (ε, δ)-differential
+privacy of *all* of the site's data with ε = Tρ + 2√(Tρ·ln(1/δ)) (Bun & Steinke, TCC 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from fedactive.federated.weights import Weights
+
+DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How updates are covered; clip = 0: not at all."""
+
+    clip: float = 0.0  # C
+    noise: float = 0.0  # z
+
+
+def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover, seed: int) -> Weights:
+    """`weights` moved towards `origin` until they are C away, with noise.
+
+    BatchNorm's statistics are data of the site like all else; only its counter of batches is left alone.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    moved = {name: w - origin[name] for name, w in weights.items() if w.is_floating_point()}
+    norm = math.sqrt(sum(step.double().square().sum().item() for step in moved.values()))
+    shrink = min(1.0, cover.clip / norm) if norm else 1.0
+    private = dict(weights)
+    for name, step in moved.items():
+        random = torch.randn(step.shape, generator=rng, dtype=step.dtype) * (cover.noise * cover.clip)
+        private[name] = origin[name] + step * shrink + random
+        if name.endswith("running_var"):
+            private[name].clamp_(min=0)  # a variance; what is done to a noised value gives nothing away
+    return private
+
+
+def epsilon(updates: int, noise: float, delta: float = DELTA) -> float:
+    """ε of so many updates; infinite without noise."""
+    if not noise:
+        return math.inf if updates else 0.0
+    rho = updates * 2 / noise**2
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))

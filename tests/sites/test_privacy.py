@@ -1,0 +1,87 @@
+"""Clipped and noised updates."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from loopback import loopback
+
+from fedactive.data import DATASETS
+from fedactive.errors import ConfigurationError
+from fedactive.sites import federation, field
+from fedactive.sites.plan import Plan, Rules
+from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon
+
+ORIGIN = {"w": torch.ones(100, 100), "bn.running_var": torch.ones(4), "bn.batches": torch.tensor(3)}
+
+
+def moved(by):
+    return ORIGIN | {"w": ORIGIN["w"] + by, "bn.batches": torch.tensor(4)}
+
+
+@pytest.mark.parametrize(("by", "expected"), [(0.05, 2.0), (0.01, 1.0), (0.0, 0.0)])
+def test_an_update_is_as_long_as_it_may_be(by, expected):
+    sent = clipped_and_noised(moved(by), ORIGIN, Cover(clip=2.0), seed=1)
+    step = sent["w"] - ORIGIN["w"]
+    assert step.norm().item() == pytest.approx(expected, rel=1e-4)
+    assert sent["bn.batches"] == 4
+
+
+def test_the_noise_has_its_size_and_follows_the_seed():
+    cover = Cover(clip=2.0, noise=0.5)
+    first, again, other = (clipped_and_noised(moved(0.0), ORIGIN, cover, seed) for seed in (1, 1, 2))
+    assert (first["w"] - ORIGIN["w"]).std().item() == pytest.approx(1.0, rel=0.05)
+    assert torch.equal(first["w"], again["w"])
+    assert not torch.equal(first["w"], other["w"])
+    assert not torch.equal(first["bn.running_var"], ORIGIN["bn.running_var"])
+    large = clipped_and_noised(moved(0.0), ORIGIN, Cover(clip=100.0, noise=1.0), seed=3)
+    assert (large["bn.running_var"] >= 0).all()
+
+
+def test_epsilon():
+    assert epsilon(1, 10.0, 1e-5) == pytest.approx(0.02 + 2 * math.sqrt(0.02 * math.log(1e5)))
+    assert epsilon(4, 20.0) == pytest.approx(epsilon(1, 10.0))  # noise grows with the root of the updates
+    assert epsilon(5, 0.0) == math.inf
+    assert epsilon(0, 0.0) == 0.0
+
+
+def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
+    """The same question gets the same noise; another question, and another site, get another."""
+    monkeypatch.setattr(federation, "FIRST_PAUSE", 0.01)
+    caplog.set_level("INFO")
+    experiment = small(rounds=1, fl_rounds=2, runs_dir=tmp_path / "coordinator")
+    transport = loopback(experiment, tmp_path)
+    plan = Plan(experiment, DATASETS["digits"], Rules(clip=1.0, noise=0.01))
+    replies = []
+
+    def ask_twice(k, request, reply):
+        if request.kind == "train" and k == 0:
+            moved = {name: w + 0.5 if w.is_floating_point() else w for name, w in request.weights.items()}
+            other = dataclasses.replace(request, weights=moved)
+            questions = [request, other, request] if request.fl_round else [request]
+            replies.append([reply, *map(transport.trainers[0].answer, questions)])
+        return reply
+
+    transport.tamper = ask_twice
+    field.run(plan, transport, ["a", "b", "c"])
+    first = replies[0]
+    assert torch.equal(first[0].weights["head.weight"], first[1].weights["head.weight"])
+    reply, again, other, third = (r.weights["head.weight"] for r in replies[1])
+    assert torch.equal(reply, again)
+    assert not torch.equal(again, third)  # after another question the noise is fresh, and counted
+    assert other.shape == reply.shape
+    assert transport.trainers[0].session.last_training()["updates"] == 4
+    assert f"4 updates sent: epsilon {epsilon(4, 0.01):.4g} at delta 1e-05" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("noise = 1", "noise"), ("clip = -1", "clip"), ("clip = 1", "clip")], ids=str
+)
+def test_what_cannot_be_covered_is_refused(text, name):
+    algorithm = "scaffold" if text == "clip = 1" else "fedavg"
+    with pytest.raises(ConfigurationError) as error:
+        Plan.from_toml(f'dataset = "digits"\nalgorithm = "{algorithm}"\n[field]\n{text}')
+    assert error.value.field == name
