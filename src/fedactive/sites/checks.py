@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import gt
 from typing import TypeGuard
 
 import torch
 
+from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
@@ -88,6 +90,19 @@ def tested(reply: Reply, classes: int) -> Tested:
     if not isinstance(loss, int | float) or not math.isfinite(loss) or loss < 0:
         raise BadReplyError("sent a loss that is no number")
     return Tested(counts, right, float(loss))
+
+
+def pooled(parts: Sequence[Tested]) -> Evaluation:
+    """One evaluation of the test images of several sites."""
+    counts = torch.tensor([part.counts for part in parts], dtype=torch.double)
+    right = torch.tensor([part.right for part in parts], dtype=torch.double)
+    losses = torch.tensor([part.loss for part in parts], dtype=torch.double)
+    total = counts.sum()
+    return Evaluation(
+        accuracy=(right.sum() / total).item(),
+        loss=((losses * counts.sum(1)).sum() / total).item(),
+        class_accuracy=(right.sum(0) / counts.sum(0)).tolist(),
+    )
 
 
 def _is_counts(value: Value | None, length: int) -> TypeGuard[list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,26 +27,18 @@ from fedactive.sites.checks import (
     Tested,
     check_update,
     label_counts,
+    pooled,
     tested,
     whole_number,
 )
 from fedactive.sites.journal import Journal
-from fedactive.sites.messages import PROBLEMS, Reply, Request
+from fedactive.sites.messages import PROBLEMS, Reply, Request, Transport
 from fedactive.sites.plan import Plan, card_to_plain
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks, while people label or sites are away
 
 T = TypeVar("T")
-
-
-class Transport(Protocol):
-    """Carries requests to sites, which are numbered from 0."""
-
-    def online(self) -> set[int]: ...
-
-    def ask(self, requests: Mapping[int, Request], seconds: float) -> dict[int, Reply]:
-        """The replies that came in time; sites that failed or went away are missing."""
 
 
 class Sites:
@@ -252,19 +244,6 @@ class Sites:
             "clip": self.plan.rules.clip,
             "noise": self.plan.rules.noise,
         }
-
-
-def pooled(parts: Sequence[Tested]) -> Evaluation:
-    """One evaluation of the test images of several sites."""
-    counts = torch.tensor([part.counts for part in parts], dtype=torch.double)
-    right = torch.tensor([part.right for part in parts], dtype=torch.double)
-    losses = torch.tensor([part.loss for part in parts], dtype=torch.double)
-    total = counts.sum()
-    return Evaluation(
-        accuracy=(right.sum() / total).item(),
-        loss=((losses * counts.sum(1)).sum() / total).item(),
-        class_accuracy=(right.sum(0) / counts.sum(0)).tolist(),
-    )
 
 
 def looks() -> Iterable[None]:

@@ -13,8 +13,9 @@ from fedactive.laboratory import Result
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
 from fedactive.runs import Run
-from fedactive.sites.federation import HIDDEN, Sites, Transport
+from fedactive.sites.federation import HIDDEN, Sites
 from fedactive.sites.journal import Journal
+from fedactive.sites.messages import Transport
 from fedactive.sites.plan import Plan
 
 

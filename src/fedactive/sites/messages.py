@@ -12,8 +12,9 @@ again. A reply holds weights, counts and metrics; there is no place in it for an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from fedactive.federated.weights import Weights
 
@@ -48,3 +49,12 @@ class Reply:
     weights: Weights = field(default_factory=dict)
     control: Weights = field(default_factory=dict)
     problem: int = 0  # 0, or the position in PROBLEMS counted from 1
+
+
+class Transport(Protocol):
+    """Carries requests to sites, which are numbered from 0."""
+
+    def online(self) -> set[int]: ...
+
+    def ask(self, requests: Mapping[int, Request], seconds: float) -> dict[int, Reply]:
+        """The replies that came in time; sites that failed or went away are missing."""

@@ -100,7 +100,8 @@ class Session:
         asked = self.round(al_round)
         if asked is None:
             self.recall(al_round - 1)
-            phase: QueryPhase = self.simulation.query(al_round, weights)
+            there = placed(weights, self.simulation.engine.device) if weights else None
+            phase: QueryPhase = self.simulation.query(al_round, there)
             asked = {
                 "samples": phase.queries[0].samples.tolist(),
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
@@ -145,11 +146,11 @@ class Session:
         last = self.last_training()
         again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
         if last["al_round"] == al_round:
-            before = placed(last["before" if again else "after"], self.simulation.engine.device)
+            before = last["before" if again else "after"]
         else:
             before = self.simulation.algorithm.client_start(server)
-        self.simulation.own = [before]
-        (update,) = self.simulation.train(server, al_round, fl_round, [0])
+        there = self.simulation.restore(server, [before])
+        (update,) = self.simulation.train(there, al_round, fl_round, [0])
         # Nobody may foresee the noise. The same question gets the same noise, or an average would undo it;
         # another question gets another, or a difference would.
         question = digest(server.weights)
@@ -157,7 +158,7 @@ class Session:
         state = {
             "al_round": al_round,
             "fl_round": fl_round,
-            "before": placed(before, CPU),
+            "before": before,
             "after": placed(self.simulation.own[0], CPU),
             "question": question,
             "updates": last["updates"] + (not same),
@@ -168,8 +169,7 @@ class Session:
         write_atomically(self.folder / "training.pt", buffer.getvalue())
         weights = placed(update.weights, CPU)
         if self.cover.clip:
-            origin = placed(server.weights, CPU)
-            weights = clipped_and_noised(weights, origin, self.cover, state["noise_seed"])
+            weights = clipped_and_noised(weights, server.weights, self.cover, state["noise_seed"])
             spent = epsilon(state["updates"], self.cover.noise)
             log.info("%d updates sent: epsilon %.4g at delta %g", state["updates"], spent, DELTA)
         return Update(update.samples, weights, placed(update.control, CPU))
