@@ -163,3 +163,10 @@ def test_cost_is_read_from_the_accuracy_runs(store, runs):
     assert table["labelled_percent"].tolist() == ["5->10", "40->45", "75->80"]
     assert table["ours"][0] == pytest.approx(0.4)  # 2 + 1 + 1 seconds, ten clients
     assert table["seeds"].tolist() == [1, 0, 0]
+
+
+def test_runs_come_seed_by_seed_and_strategies_can_be_left_out():
+    wanted = experiments("accuracy", datasets=["cifar10"], strategies=["random", "logo"], seeds=[1, 2])
+    assert [(e.strategy, e.seed) for e in wanted] == [("random", 1), ("logo", 1), ("random", 2), ("logo", 2)]
+    with pytest.raises(ConfigurationError, match="'lego' was given"):
+        experiments("accuracy", strategies=["lego"])

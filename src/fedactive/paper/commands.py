@@ -29,7 +29,11 @@ app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.",
 
 Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
 Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
+# How runs may differ from the paper's: `show` and `figure` find them again by the same options.
 FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
+Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
+Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
+Precision = Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")]
 Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
 RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
 Source = Annotated[Path, typer.Option("--from", help="folder of run folders, or of exported results")]
@@ -50,11 +54,14 @@ def run(
     name: Name,
     until: Until = None,
     seeds: Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)] = None,
-    fl_rounds: FlRounds = None,
     datasets: Datasets = None,
+    strategies: Annotated[str | None, typer.Option(help="only these, separated by commas")] = None,
+    fl_rounds: FlRounds = None,
+    partition: Partition = None,
+    schedule: Schedule = None,
+    precision: Precision = None,
     jobs: Annotated[int | None, typer.Option(help="runs at a time", min=1)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")] = None,
     runs_dir: RunsDir = Path("runs"),
     data_dir: DataDir = Path("data"),
 ) -> None:
@@ -64,7 +71,10 @@ def run(
         until=until,
         seeds=range(1, seeds + 1) if seeds else None,
         datasets=datasets.split(",") if datasets else None,
+        strategies=strategies.split(",") if strategies else None,
         fl_rounds=fl_rounds,
+        partition=partition,
+        schedule=schedule,
         precision=precision,
         device=device,
         runs_dir=runs_dir,
@@ -75,21 +85,35 @@ def run(
     print(estimate(wanted), flush=True)
     if missing:
         report_failures(Comparison(*shared_among(missing, jobs)).run())
-    print(f"now: fedactive paper show {name} --from {runs_dir}")
+    changed = {"fl-rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
+    again = "".join(f" --{option} {value}" for option, value in changed.items() if value is not None)
+    print(f"now: fedactive paper show {name} --from {runs_dir}{again}")
 
 
 @app.command()
 def show(
     name: Name,
     until: Until = None,
-    fl_rounds: FlRounds = None,
     datasets: Datasets = None,
+    fl_rounds: FlRounds = None,
+    partition: Partition = None,
+    schedule: Schedule = None,
+    precision: Precision = None,
     source: Source = Path("runs"),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     chosen = datasets.split(",") if datasets else None
-    table = show_table(name, stored_runs(source), until=until, datasets=chosen, fl_rounds=fl_rounds)
+    table = show_table(
+        name,
+        stored_runs(source),
+        until=until,
+        datasets=chosen,
+        fl_rounds=fl_rounds,
+        partition=partition,
+        schedule=schedule,
+        precision=precision,
+    )
     print_table(table, NAMES[name])
     if "seeds" in table and table["seeds"].sum() == 0:
         print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
@@ -106,11 +130,15 @@ def figure(
     ] = None,
     category: Annotated[str, typer.Option(help="for `penalty`, one of " + ", ".join(CATEGORIES))] = OVERALL,
     fl_rounds: FlRounds = None,
+    partition: Partition = None,
+    schedule: Schedule = None,
+    precision: Precision = None,
     source: Source = Path("runs"),
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    given = {"fl_rounds": fl_rounds} if fl_rounds else {}
+    changed = {"fl_rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
+    given = {field: value for field, value in changed.items() if value is not None}
     draw_figure(name, Request(Archive(stored_runs(source)), output, data_dir, setting, category, given))
     print(output)
 

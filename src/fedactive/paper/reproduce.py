@@ -15,6 +15,7 @@ from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
 from fedactive.paper.tables import table, table_experiments
+from fedactive.query.strategy import STRATEGIES
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",
@@ -33,18 +34,24 @@ def experiments(
     until: float | None = None,
     seeds: Sequence[int] | None = None,
     datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
     """The runs that a table or figure needs, done or not.
 
-    `until` ends them at that percent labelled, `datasets` leaves the others out, `overrides` are settings of
-    Experiment (fl_rounds, runs_dir, data_dir, device, partition ...); None means the paper's own.
+    `until` ends them at that percent labelled, `datasets` and `strategies` leave the others out, `overrides`
+    are settings of Experiment (fl_rounds, runs_dir, partition ...); None means the paper's own.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
+    for strategy in strategies or ():
+        if strategy not in STRATEGIES:
+            raise unknown_name("strategies", strategy, STRATEGIES)
     if check(name) == "penalty":
-        return penalty_experiments(until=until, seeds=seeds, datasets=datasets, **given)
-    source = "emd" if name == "observation" else name
-    return table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
+        wanted = penalty_experiments(until=until, seeds=seeds, datasets=datasets, **given)
+    else:
+        source = "emd" if name == "observation" else name
+        wanted = table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
+    return [e for e in wanted if strategies is None or e.strategy in strategies]
 
 
 def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:

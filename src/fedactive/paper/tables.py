@@ -97,10 +97,10 @@ def table_experiments(
         known = furthest.setdefault(cell.experiment.name, cell)
         if cell.labelled > known.labelled:
             furthest[cell.experiment.name] = cell
-    return [
+    return [  # seed by seed: whatever is stopped early leaves all rows with the same seeds
         replace(stop_at(cell.experiment, cell.labelled, until), seed=seed)
-        for cell in furthest.values()
         for seed in seeds
+        for cell in furthest.values()
     ]
 
 
