@@ -28,7 +28,7 @@ from fedactive.models import ModelSpec
 
 # Activations are freed and allocated again at every step. By default glibc hands blocks of this size back to
 # the system each time, and a quarter of the time goes into mapping fresh pages; workers keep them instead, in
-# huge pages where the system has them (another 8%). Elsewhere these variables mean nothing.
+# huge pages where the system has them. Elsewhere these variables mean nothing.
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
