@@ -1,0 +1,44 @@
+"""What there is to train on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from functools import cache
+
+import torch
+
+from fedactive.errors import ConfigurationError
+
+
+def choose_device(device: str) -> torch.device:
+    """`auto` is the GPU where there is one that torch can use."""
+    reason = why_no_gpu()
+    if device == "cuda" and reason:
+        raise ConfigurationError("device", device, f"auto or cpu on this machine: {reason}")
+    if device == "auto" and reason and shutil.which("nvidia-smi"):
+        warn_once(f"this machine's GPU is not used, because {reason}; training on the CPU")
+    return torch.device("cpu" if reason or device == "cpu" else "cuda")
+
+
+def why_no_gpu() -> str | None:
+    """In a few words, why torch has no GPU to offer; None if it has one."""
+    with warnings.catch_warnings(record=True) as said:  # where the driver is too old, torch says so here
+        warnings.simplefilter("always")
+        if torch.cuda.is_available():
+            return None
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA"
+    # The first sentence; what follows is advice on how to get another driver.
+    return str(said[0].message).split(". ")[0] if said else "torch sees no CUDA GPU"
+
+
+@cache
+def warn_once(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=2)
+
+
+def usable_cores() -> int:
+    """The cores this process may run on, where the system can tell, else all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,29 @@
+import pytest
+import torch
+
+from fedactive.engines.device import choose_device, warn_once
+from fedactive.errors import ConfigurationError
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(
+        ConfigurationError, match="device: 'cuda' was given, allowed is auto or cpu on this machine"
+    ):
+        choose_device("cuda")
+
+
+def test_auto_is_the_cpu_without_a_word_where_there_is_no_gpu():
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+
+
+def test_a_gpu_that_torch_cannot_use_is_told_once(tmp_path, monkeypatch):
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    warn_once.cache_clear()
+    with pytest.warns(UserWarning, match="GPU is not used, because torch .* training on the CPU"):
+        assert choose_device("auto") == torch.device("cpu")
+    choose_device("auto")  # a second warning would be an error
+    assert choose_device("cpu") == torch.device("cpu")
