@@ -11,7 +11,15 @@ from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import ModelSpec
 
-__all__ = ["BatchedEngine", "Engine", "ParallelEngine", "SequentialEngine", "choose_device", "make_engine"]
+__all__ = [
+    "BatchedEngine",
+    "Engine",
+    "ParallelEngine",
+    "SequentialEngine",
+    "choose_device",
+    "make_engine",
+    "usable_cores",
+]
 
 
 def make_engine(
