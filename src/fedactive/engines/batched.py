@@ -76,7 +76,7 @@ class BatchedEngine(Engine):
                 stack.step(row)
             if stack.own and stack.stop():
                 break
-        return stack.results(len(jobs))
+        return stack.results(jobs)
 
     def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
         if self.kind is BranchStack or len(pixels) == 0:

@@ -153,13 +153,16 @@ class Stack(ABC):
         self.steps.zero_()
         self.active.copy_(torch.arange(self.width, device=self.active.device) < len(jobs))
 
-    def results(self, count: int) -> list[LocalResult]:
+    def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        count = len(jobs)
         weights = self.as_weights(
             self.parameters[:count].clone(),
             self.statistics[:count].clone(),
             {name: counter[:count].clone() for name, counter in self.counters.items()},
         )
-        return [LocalResult(w, steps) for w, steps in zip(weights, self.steps[:count].tolist(), strict=True)]
+        # Only who may stop early has to be asked how far they got, which waits for the device.
+        steps = self.steps.tolist() if self.own else [len(job.rates) for job in jobs]
+        return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, counters: Weights) -> list[Weights]:
         """Views of each client's tensors, by name, in the model's own order."""
