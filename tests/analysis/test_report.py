@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fedactive.analysis.charts import Line, bar_chart, line_chart, png, ticks
+from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png, short_names, ticks
 from fedactive.analysis.diversity import global_emd, local_emd
 from fedactive.analysis.panels import accuracy_table, class_balance
 from fedactive.analysis.report import write_report
@@ -122,6 +122,34 @@ def test_images_that_are_not_there_are_told(made, tmp_path):
     assert "there is nobody to compare it with" in page
 
 
+def as_of_sites(folder, measured):
+    """The run as the field records it: samples and labels hidden, accuracy perhaps unknown."""
+    chosen, metrics = (pd.read_parquet(folder / f"{name}.parquet") for name in ("selections", "metrics"))
+    chosen.assign(sample=-1, label=-1).to_parquet(folder / "selections.parquet", index=False)
+    if not measured:
+        metrics.assign(accuracy=np.nan, loss=np.nan).to_parquet(folder / "metrics.parquet", index=False)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_only_sites_know_is_not_shown(made, tmp_path, measured):
+    configuration = made[0].configuration.query("alpha == 1 and seed == 1")
+    folders = [shutil.copytree(row.folder, tmp_path / row.run) for row in configuration.itertuples()]
+    as_of_sites(folders[0], measured)
+    write_report(folders, tmp_path / "one.html")
+    page = (tmp_path / "one.html").read_text()
+    shown, hidden = configuration["label"].iloc[1], configuration["label"].iloc[0]
+    assert f"Images queried by {shown}" in page
+    assert f"Images queried by {hidden}" not in page
+    assert page.count('<span class="mean">unknown</span>') == (0 if measured else 3)
+
+    as_of_sites(folders[1], measured)
+    assert not write_report(folders, tmp_path / "both.html").skipped
+    page = (tmp_path / "both.html").read_text()
+    assert "Images are not shown: only the sites know which were queried." in page
+    assert ("The accuracy is unknown: no site had test images." in page) == (not measured)
+    assert "Time and cost" in page
+
+
 def test_nothing_is_written_without_runs(tmp_path):
     with pytest.raises(RunError):
         write_report([tmp_path], tmp_path / "report.html")
@@ -139,6 +167,20 @@ def test_charts_escape_names_and_stand_odd_numbers():
     assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
     assert "<b>" not in line_chart([one_point], "title", "x", "y")
     assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
+
+
+def test_classes_of_a_heat_map_can_be_told_apart():
+    long = "actinic keratoses and intraepithelial carcinoma"
+    assert short_names(["melanoma", "melanocytic nevi", long]) == [
+        "melanoma",
+        "melanocytic nevi",
+        "actinic keratoses…",
+    ]
+    assert short_names([long, f"{long} in situ"]) == ["0 actinic keratos…", "1 actinic keratos…"]
+    chart = heat_map(np.ones((2, 2), int), ["melanoma", "melanocytic nevi"], "Labels", 1)
+    assert ">melanoma<" in chart
+    assert ">melanocytic nevi<" in chart
+    assert "rotate" not in heat_map(np.ones((2, 2), int), ["cat", "dog"], "Labels", 1)
 
 
 # ------------------------------------------------------------------------------------------ in a real browser

@@ -75,6 +75,20 @@ def test_a_run_of_the_field_can_be_reported(small, tmp_path):
     assert not write_report([result.folder], tmp_path / "report.html", None).skipped
 
 
+def test_a_run_without_test_images_works_and_its_accuracy_is_unknown(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rounds=1)
+    for trainer in transport.trainers:
+        held = trainer.read(None)
+        without = dataclasses.replace(
+            held, test_images=held.test_images[:0], test_labels=held.test_labels[:0]
+        )
+        trainer.read = lambda card, without=without: without
+    result = run()
+    assert result.accuracy.isna().all()
+    assert not write_report([result.folder], tmp_path / "report.html", None).skipped
+    assert "The accuracy is unknown" in (tmp_path / "report.html").read_text()
+
+
 # ------------------------------------------------------------------------------------ sites come and go
 
 

@@ -160,11 +160,17 @@ def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: st
 def heat_map(counts: NDArray[np.integer], classes: Sequence[str], title: str, most: int) -> str:
     """Counts by client (down) and class (across); `most` is the count of the darkest cell."""
     rows, columns = counts.shape
-    cell, left, top = 30, 30, 30
-    parts = [text(left - 8, 12, "client", "middle"), text(left + cell * columns / 2, 12, "class", "middle")]
-    parts += [text(left + cell * (c + 0.5), 26, classes[c][:4], "middle") for c in range(columns)]
+    names = short_names(classes)
+    # Names that are wider than their column are slanted. A letter is about 6 wide.
+    room = 6 * max(map(len, names)) * np.sqrt(0.5) if max(map(len, names)) > 4 else 0
+    cell, left, top = 30, 40, 30 + room
+    parts = [text(0, top - 4, "client"), text(left + cell * columns / 2, 12, "class", "middle")]
+    for c, name in enumerate(names):
+        x, y = left + cell * (c + 0.5), top - 4
+        slanted = f'<g transform="rotate(-45 {x} {y:.1f})">{text(x - 2, y, name)}</g>'
+        parts.append(slanted if room else text(x, y, name, "middle"))
     for k in range(rows):
-        y = top + 22 * k
+        y = round(top) + 22 * k
         parts.append(text(left - 8, y + 15, str(k), "end"))
         for c in range(columns):
             n, share = int(counts[k, c]), float(np.sqrt(counts[k, c] / max(most, 1)))
@@ -174,7 +180,18 @@ def heat_map(counts: NDArray[np.integer], classes: Sequence[str], title: str, mo
                 + (text(left + cell * (c + 0.5), y + 15, str(n), "middle", kind) if n else "")
             )
     description = f"Labels per client (rows) and class (columns: {', '.join(classes)})."
-    return svg(left + cell * columns + 2, top + 22 * rows + 2, title, description, "".join(parts), "heat")
+    width, height = left + cell * columns + 2 + room, top + 22 * rows + 2
+    return svg(round(width), round(height), title, description, "".join(parts), "heat")
+
+
+def short_names(names: Sequence[str], longest: int = 18) -> list[str]:
+    """Names of a few letters that can be told apart: if need be by their numbers."""
+
+    def cut(name: str) -> str:
+        return name if len(name) <= longest else name[: longest - 1].rstrip(" ,-") + "…"
+
+    short = [cut(name) for name in names]
+    return short if len(set(short)) == len(short) else [cut(f"{c} {name}") for c, name in enumerate(names)]
 
 
 def png(image: NDArray[np.uint8]) -> str:

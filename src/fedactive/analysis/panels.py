@@ -39,8 +39,15 @@ def lines_chart(band: pd.DataFrame, styles: dict[str, int], title: str, y: str, 
     return Markup(line_chart(lines, title, "labelled (% of all samples)", y, **options))
 
 
+def learning_chart(band: pd.DataFrame, styles: dict[str, int]) -> Markup | None:
+    return lines_chart(band, styles, "Learning curves", "test accuracy (%)") if len(band) else None
+
+
 def band_note(curves: pd.DataFrame) -> str:
-    seeds = curves.groupby("strategy")["seed"].nunique()
+    known = curves.dropna(subset="accuracy")
+    if known.empty:
+        return "The accuracy is unknown: no site had test images."
+    seeds = known.groupby("strategy")["seed"].nunique()
     if seeds.max() == 1:
         return "One seed each: there is no band, and no telling luck from merit."
     few = " With so few seeds bands are too narrow." if seeds.min() < 10 else ""
@@ -58,18 +65,25 @@ def accuracy_table(curves: pd.DataFrame) -> Values:
     ranks = shown.rank(method="dense", ascending=False)
     ranks.loc[:, shown.nunique() < 2] = np.nan  # no contest, as in round 1
     labelled = curves.groupby("al_round")["labelled"].mean()
+    rounds = curves.groupby("strategy")["al_round"].max()
     seeds = curves.groupby("strategy")["seed"].nunique()
     rows = []
     for name in mean.index:
-        numbers = zip(mean.loc[name].tolist(), std.loc[name].tolist(), ranks.loc[name].tolist(), strict=True)
+        numbers = zip(
+            mean.columns,
+            mean.loc[name].tolist(),
+            std.loc[name].tolist(),
+            ranks.loc[name].tolist(),
+            strict=True,
+        )
         cells = [
             {
                 "value": m,
-                "mean": "–" if np.isnan(m) else f"{m:.1f}",
+                "mean": f"{m:.1f}" if not np.isnan(m) else "unknown" if r <= rounds[name] else "–",
                 "std": "" if np.isnan(s) else f"{s:.1f}",
                 "rank": {1: "best", 2: "second"}.get(rank, ""),
             }
-            for m, s, rank in numbers
+            for r, m, s, rank in numbers
         ]
         rows.append({"name": name, "seeds": seeds[name], "cells": cells})
     return {"columns": [f"{labelled[r]:.0f}%" for r in mean.columns], "rows": rows}
@@ -98,13 +112,15 @@ def tests_table(tests: pd.DataFrame, strategies: set[str]) -> Values:
     note = f"{without} of {without + len(rows)} pairs have fewer than two seeds in common: no test." * (
         without > 0
     )
+    if tests.empty:
+        note = "No two strategies of this setting have a known accuracy."
     if len(strategies) == 1:
         note = "Only one strategy was run in this setting."
     return {"rows": sorted(rows, key=lambda row: row["order"]), "note": note, "without": without}
 
 
 def penalty_table(P: pd.DataFrame) -> Values:
-    top = max(float(P.to_numpy().max()), 1e-9)
+    top = float(P.to_numpy().max(initial=1e-9))
     rows = []
     for name, values in zip(P.index, P.to_numpy(), strict=True):
         cells = [
@@ -193,14 +209,18 @@ def image_panel(
     runs: Runs, first: pd.DataFrame, dataset: str, data_dir: Path | None
 ) -> tuple[list[Values], str]:
     """Thumbnails by client and AL round of the first seed's run of every strategy, or why there are none."""
+    where = rows_by_run(runs.selections)
+    tables = {row["run"]: runs.selections.iloc[where[row["run"]]] for row in first.to_dict("records")}
+    first = first[[tables[run]["sample"].min() >= 0 for run in first["run"]]]
+    if first.empty:
+        return [], "Images are not shown: only the sites know which were queried."
     try:
         data = load(dataset, data_dir or Path(first["data_dir"].iloc[0]))
     except UserError as error:
         return [], f"Images are not shown: {error}."
     strategies = []
-    where = rows_by_run(runs.selections)
     for row in first.to_dict("records"):
-        table = runs.selections.iloc[where[row["run"]]]
+        table = tables[row["run"]]
         if table["sample"].max() >= len(data.train_images):
             return [], f"Images are not shown: {dataset} here is not the one that was used."
         last = int(table["al_round"].max())

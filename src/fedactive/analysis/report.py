@@ -26,7 +26,7 @@ from fedactive.analysis.panels import (
     emd_charts,
     emd_curves,
     image_panel,
-    lines_chart,
+    learning_chart,
     penalty_table,
     tests_table,
     time_panel,
@@ -59,33 +59,32 @@ def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = No
 def _page(runs: Runs, data_dir: Path | None) -> Values:
     configuration = runs.configuration
     styles = {name: k for k, name in enumerate(sorted(configuration["label"].unique()))}
-    tests = paired_tests(runs.curves)
+    measured = runs.curves.dropna(subset="accuracy")  # sites may have no test images
+    tests = paired_tests(measured)
     emd, counts = class_balance(runs)
     rng = np.random.default_rng(0)
-    accuracy = band_of(runs.curves, rng)
+    accuracy = band_of(measured, rng)
     balance = {name: band_of(table, rng) for name, table in emd_curves(emd).items()}
     seconds = runs.timings.pivot_table(
         index="run", columns="phase", values="seconds", aggfunc="sum", observed=True, sort=False
     )
     labels = runs.metrics.groupby("run", observed=True)["labelled"].max()
     panels = []
-    pictured: dict[str, bool] = {}  # datasets that were looked for: are their images shown?
+    pictured: set[str] = set()  # datasets whose images are shown
     for setting, part in configuration.groupby("setting"):
         of_setting = {name: band[band["setting"] == setting] for name, band in balance.items()}
         curves = runs.curves[runs.curves["setting"] == setting]
         first = part.sort_values("seed").drop_duplicates("label").sort_values("label")
         dataset = part["dataset"].iloc[0]
         images: list[Values] = []
-        note = f"Images are shown in the first setting of {dataset} only." * pictured.get(dataset, False)
+        note = f"Images are shown in the first setting of {dataset} only." * (dataset in pictured)
         if dataset not in pictured:
             images, note = image_panel(runs, first, dataset, data_dir)
-            pictured[dataset] = bool(images)
+            pictured |= {dataset} if images else set()
         panels.append(
             {
                 "heading": setting or "Results",
-                "curves": lines_chart(
-                    accuracy[accuracy["setting"] == setting], styles, "Learning curves", "test accuracy (%)"
-                ),
+                "curves": learning_chart(accuracy[accuracy["setting"] == setting], styles),
                 "band_note": band_note(curves),
                 "accuracy": accuracy_table(curves),
                 "tests": tests_table(tests[tests["setting"] == setting], set(part["label"])),
@@ -108,7 +107,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
             and configuration[name].iloc[0] != ""
         ],
         "machines": _machines(configuration),
-        "matrix": penalty_table(penalty_matrix(runs.curves)),
+        "matrix": penalty_table(penalty_matrix(measured)),
         "threshold": PAPER_THRESHOLD,
         "untested": sum(panel["tests"]["without"] for panel in panels),
         "panels": panels,

@@ -52,7 +52,7 @@ class Runs:
     """Finished runs; every table has a column `run`, the name of the run's folder."""
 
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, folder, hardware, dates
-    curves: pd.DataFrame  # `setting, strategy, seed, al_round, labelled, accuracy`, see learning_curves
+    curves: pd.DataFrame  # `setting, strategy, seed, al_round, labelled, accuracy`; NaN: unknown
     metrics: pd.DataFrame  # the columns of COLUMNS, rows in the order of the runs' own files
     selections: pd.DataFrame
     timings: pd.DataFrame
@@ -181,12 +181,19 @@ def _read(path: Path) -> Folder:
             raise ValueError("values are missing")
         name = "metrics.parquet"
         accuracy = tables["metrics"].filter(pc.field("model") == "global")["accuracy"]
+        if _between_sites(tables["selections"]):
+            accuracy = accuracy.fill_null(0.0)  # unknown, where no site has test images
         if not pc.all(pc.is_finite(accuracy), min_count=1, skip_nulls=False).as_py():
             raise ValueError("it has no accuracy, or one that is not a number")
         digest = _digest(tables)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnusableError(f"has an unreadable {name}: {reason(error)}") from None
     return Folder(path, experiment, facts, samples, len(tables["selections"]), tables, digest)
+
+
+def _between_sites(selections: pa.Table) -> bool:
+    """Sites keep to themselves which samples they labelled: each is -1."""
+    return (pc.min(selections["sample"]).as_py() or 0) < 0
 
 
 def _digest(tables: dict[str, pa.Table]) -> bytes:

@@ -100,7 +100,7 @@ def table_of(status: dict[str, Any]) -> Group:
             name,
             "[green]online" if values.get("online") else "[red]away",
             *(str(values.get(key, "")) for key in ("labelled_in_all", "pending", "al_round", "fl_round")),
-            f"{time.time() - seen:.0f} s ago" if seen else "never",
+            f"{max(0, time.time() - seen):.0f} s ago" if seen else "never",
         )
     lines = [Text(status["phase"])]
     if (accuracy := status.get("accuracy")) is not None and accuracy == accuracy:
