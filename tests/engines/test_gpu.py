@@ -8,7 +8,10 @@ from fedactive.engines import BatchedEngine, SequentialEngine, make_engine
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    pytest.mark.filterwarnings("default"),  # what the compilers of torch and Triton say is not ours
+]
 GPU = torch.device("cuda")
 
 

@@ -18,6 +18,7 @@ from fedactive.engines.plan import Plan
 from fedactive.federated.local_sgd import LocalJob, Recipe, infer
 from fedactive.models import ModelSpec
 
+pytestmark = pytest.mark.filterwarnings("default")  # what Triton's compiler says is not ours
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
