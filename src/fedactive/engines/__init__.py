@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from fedactive.data.dataset import Dataset
 from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.device import choose_device, usable_cores
@@ -31,7 +33,9 @@ def make_engine(
     """
     place = choose_device(device)
     if place.type == "cuda":
-        return BatchedEngine(spec, dataset, recipe, place)
+        # Its kernels are written in Triton, which comes with torch for CUDA on Linux, but not everywhere.
+        kind = BatchedEngine if importlib.util.find_spec("triton") else SequentialEngine
+        return kind(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
     if count > 1:
         return ParallelEngine(spec, dataset, recipe, count)

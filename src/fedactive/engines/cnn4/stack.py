@@ -51,6 +51,14 @@ class CNN4Stack(Stack):
         known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
         return known and recipe.batch_size <= HIGHEST and recipe.precision != "fp32"
 
+    @staticmethod
+    def bytes_per_image(shape: tuple[int, int, int], recipe: Recipe) -> int:
+        """What is kept of one image: the maps between blocks, the convolutions' outputs, gradients of both."""
+        _, height, breadth = shape
+        places = [(height >> i) * (breadth >> i) for i in (1, 2, 3, 4)]
+        values = 2 * WIDTH * (sum(places) + sum(places[:3]))
+        return values * (2 if recipe.precision == "bf16" else 4)
+
     def kind(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32
 
