@@ -6,7 +6,7 @@ Memory for K clients of P parameters and batches of B, beside the dataset, in by
     K·P·4·(3 to 5)  +  K·B·(the maps of one image and their gradients)                 cnn4's own kernels
 
 that is weights, momentum and gradient (and start and drift for FedProx and SCAFFOLD), and the activations of
-those clients whose passes overlap. For cnn4 and 32x32 images in bfloat16 it is 14 MB per client at B = 64.
+those clients whose passes overlap. For cnn4 and 32x32 images in bfloat16 it is 13 MB per client at B = 64.
 More clients than fit are trained in several goes.
 """
 

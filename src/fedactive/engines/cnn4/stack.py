@@ -53,7 +53,7 @@ class CNN4Stack(Stack):
 
     @staticmethod
     def bytes_per_image(shape: tuple[int, int, int], recipe: Recipe) -> int:
-        """What is kept of one image: the maps between blocks, the convolutions' outputs, gradients of both."""
+        """What is kept of one image: maps between blocks, outputs of convolutions, gradients of both."""
         _, height, breadth = shape
         places = [(height >> i) * (breadth >> i) for i in (1, 2, 3, 4)]
         values = 2 * WIDTH * (sum(places) + sum(places[:3]))
