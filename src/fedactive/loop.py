@@ -49,7 +49,8 @@ def federated_active_learning(
                 federation.labelled(), experiment.participation, randomness.torch("participation", r, t)
             )
             updates = federation.train(state.server, r, t, participants)
-            state.server = algorithm.server_end(state.server, updates, federation.clients)
+            if updates:  # none while nobody has a label: people may have skipped all they were asked
+                state.server = algorithm.server_end(state.server, updates, federation.clients)
             trained = time.perf_counter()
             evaluation = federation.evaluate(state.server.weights)
             if evaluation is not None:

@@ -19,11 +19,12 @@ from fedactive.split import split
 
 @dataclass
 class Annotator:
-    """Labels all that is asked for with the true classes."""
+    """Labels all that is asked for with the true classes, or cannot tell."""
 
     store: LabelStore
     truth: list[int]
     busy: bool = True
+    skips: bool = False
 
     def work(self, queue: str = "round") -> None:
         if self.store.annotators.named("ada") is None:
@@ -31,7 +32,8 @@ class Annotator:
         ada = self.store.annotators.named("ada")
         while self.busy and (requests := self.store.queues.next(ada, queue, 100)):
             for request in requests:
-                self.store.answers.record(ada, request.sample, "label", self.truth[request.sample])
+                answer = ("skip", None) if self.skips else ("label", self.truth[request.sample])
+                self.store.answers.record(ada, request.sample, *answer)
 
 
 @dataclass

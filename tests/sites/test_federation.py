@@ -197,6 +197,47 @@ def test_a_deadline_ends_a_round(small, tmp_path):
     assert run().selections["client"].unique().tolist() == [1, 2]
 
 
+def test_skipping_is_an_answer_at_one_site(small, tmp_path):
+    transport, run = run_with(small, tmp_path, strategy="logo")
+    transport.annotators[0].skips = True
+    result = run()
+    assert result.selections["client"].unique().tolist() == [1, 2]
+    assert result.accuracy.notna().all()
+    first, second = (transport.trainers[0].session.round(r)["samples"] for r in (1, 2))
+    assert not set(first) & set(second)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+def test_a_round_in_which_everybody_skips_everything_ends(small, tmp_path, algorithm):
+    transport, run = run_with(small, tmp_path, strategy="logo", algorithm=algorithm)
+    for annotator in transport.annotators:
+        annotator.skips = True
+
+    def think_again(k, request, reply):
+        transport.annotators[k].skips = request.al_round == 1
+        return reply
+
+    transport.tamper = think_again
+    result = run()
+    assert result.selections["al_round"].unique().tolist() == [2]
+    assert result.metrics.query("model == 'global' and al_round == 1")["labelled"].eq(0).all()
+    assert sorted(result.selections["client"].unique()) == [0, 1, 2]
+
+
+def test_a_deadline_does_not_end_a_round_without_a_label(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rules={"deadline": 1e-9, "quorum": 0.3}, rounds=1)
+    transport.annotators[0].skips = True
+    for annotator in transport.annotators[1:]:
+        annotator.busy = False
+
+    def come_back_later(k, request, reply):
+        transport.annotators[1].busy |= len(transport.asked) > 15
+        return reply
+
+    transport.tamper = come_back_later
+    assert run().selections["client"].unique().tolist() == [1]
+
+
 # ----------------------------------------------------------------------------------------- bad replies
 
 

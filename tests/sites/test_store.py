@@ -256,6 +256,34 @@ def test_overlap_needs_several_answers(store):
     assert queue_of(store, ada) == [1]
 
 
+def test_no_more_answers_are_wanted_than_there_are_people(store):
+    store.open_round("run", 1, [0, 1], "logo", None, overlap=3)
+    ada, bob = person(store, "ada"), person(store, "bob")
+    for sample in (0, 1):
+        store.answers.record(ada, sample, "label", 3)
+    assert (store.counts("run", 1).pending, store.queues.left("round")) == (2, 2)
+    store.answers.record(bob, 0, "label", 3)
+    store.answers.record(bob, 1, "label", 4)
+    assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)
+    assert queue_of(store, ada, queue="disputed") == [1]
+    eve = person(store, "eve")  # a third one, whose answers are wanted from now on
+    assert store.counts("run", 1).pending == 2
+    assert queue_of(store, eve) == [0, 1]
+    store.annotators.remove("eve")
+    assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)
+    store.answers.record(ada, 1, "label", 4, final=True)
+    assert store.counts("run", 1) == Counts(2, 2, 0, 0, 0)
+
+
+def test_overlap_before_anybody_is_there(store):
+    store.open_round("run", 1, [0], "logo", None, overlap=2)
+    assert store.counts("run", 1) == Counts(1, 0, 0, 0, 1)
+    ada = person(store, "ada")
+    assert queue_of(store, ada) == [0]
+    store.answers.record(ada, 0, "skip")
+    assert store.counts("run", 1) == Counts(1, 0, 1, 0, 0)
+
+
 def test_a_disagreement_waits_for_a_decision_that_can_be_undone(store):
     store.open_round("run", 1, [0], "logo", None, overlap=2)
     ada, bob = person(store, "ada"), person(store, "bob")

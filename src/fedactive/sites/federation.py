@@ -120,11 +120,14 @@ class Sites:
         )
 
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], deadline: float | None) -> bool:
-        if not any(counts["labelled_in_all"] for counts in asked.values()):
-            return False  # there is nothing to learn from anywhere
+        """Skipped and flagged images are answered: a round ends when nothing is pending."""
         ready = sum(counts["pending"] == 0 for counts in asked.values())
+        enough = ready >= math.ceil(self.plan.rules.quorum * self.clients)
+        if not any(counts["labelled_in_all"] for counts in asked.values()):
+            # There is nothing to learn from: better late than never, as long as somebody is still asked.
+            return enough and ready == len(asked)
         late = deadline is not None and time.time() >= deadline
-        return late or ready >= math.ceil(self.plan.rules.quorum * self.clients)
+        return late or enough
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:
         for query in queries:

@@ -28,7 +28,7 @@ class Rules:
     """The table [field]."""
 
     quorum: float = setting(
-        1.0, "an AL round ends when this share of the sites has labelled all", LABELLING, low=0.01, high=1
+        1.0, "an AL round ends when this share of the sites has answered all", LABELLING, low=0.01, high=1
     )
     deadline: float = setting(
         0.0, "hours after which an AL round ends anyway; 0 waits for the quorum", LABELLING, low=0

@@ -8,6 +8,7 @@ from typing import Literal
 
 from fedactive.sites.annotators import Annotator
 from fedactive.sites.database import Database
+from fedactive.sites.rounds import ANSWERS_WANTED
 
 Queue = Literal["round", "late", "disputed"]
 
@@ -39,8 +40,9 @@ class Queues:
             LEFT JOIN standing s ON s.sample = q.sample
             LEFT JOIN assignments mine ON mine.sample = q.sample AND mine.annotator = :me
             WHERE r.closed IS {"NOT" if queue == "late" else ""} NULL
-              AND mine.action IS NULL AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < r.overlap
-              AND r.overlap > (
+              AND mine.action IS NULL AND coalesce(s.final, 0) = 0
+              AND coalesce(s.answers, 0) < {ANSWERS_WANTED}
+              AND {ANSWERS_WANTED} > (
                 SELECT count(*) FROM assignments o WHERE o.sample = q.sample AND o.annotator <> :me
                 AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
             ORDER BY r.id DESC, q.position"""
@@ -68,7 +70,7 @@ class Queues:
         rows = self.database.rows(
             "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
             " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
-            " GROUP BY q.sample HAVING min(s.answers) >= max(r.overlap) ORDER BY 2 DESC, q.position"
+            f" GROUP BY q.sample HAVING min(s.answers) >= max({ANSWERS_WANTED}) ORDER BY 2 DESC, q.position"
         )
         return [Request(sample, round_id) for sample, round_id in rows]
 
@@ -78,6 +80,6 @@ class Queues:
             "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"
             " LEFT JOIN standing s ON s.sample = q.sample"
             f" WHERE r.closed IS {'NOT' if queue == 'late' else ''} NULL"
-            " AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < r.overlap"
+            f" AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < {ANSWERS_WANTED}"
         )
         return int(row[0])

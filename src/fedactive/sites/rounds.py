@@ -11,6 +11,10 @@ from datetime import UTC, datetime
 
 from fedactive.sites.database import Database, StoreError
 
+# Of a round r: how many people must answer about an image. Where fewer can sign in than the overlap wants,
+# all of them are enough, or the round would wait for people who do not exist.
+ANSWERS_WANTED = "min(r.overlap, max(1, (SELECT count(*) FROM annotators WHERE token_hash IS NOT NULL)))"
+
 
 @dataclass(frozen=True)
 class Round:
@@ -18,7 +22,7 @@ class Round:
     run: str
     al_round: int
     strategy: str
-    overlap: int  # how many people are to answer about each image
+    overlap: int  # how many people are to answer about each image, if there are so many
     opened: datetime
     deadline: datetime | None
     closed: datetime | None
@@ -93,9 +97,9 @@ class Rounds:
 
     def counts(self, wanted: Round) -> Counts:
         rows = self.database.rows(
-            "SELECT CASE WHEN s.final OR s.answers >= ? THEN s.outcome END, count(*)"
-            " FROM requests LEFT JOIN standing s USING (sample) WHERE round = ? GROUP BY 1",
-            wanted.overlap,
+            f"SELECT CASE WHEN s.final OR s.answers >= {ANSWERS_WANTED} THEN s.outcome END, count(*)"
+            " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
+            " WHERE r.id = ? GROUP BY 1",
             wanted.id,
         )
         n: dict[str | None, int] = defaultdict(int, map(tuple, rows))

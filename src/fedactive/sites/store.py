@@ -4,8 +4,8 @@ Labels belong to images, rounds only ask for them: an image that is asked for tw
 
 The label of an image is the latest decision of a disagreement about it, unless that was undone; else what
 more than half of its answers say, one answer per person, skips left out (agreement.verdict). A round with
-overlap k calls an image pending until k people have answered and their answers do not split; the label that
-the answers so far agree on counts already, so that a deadline wastes nobody's work.
+overlap k calls an image pending until k people have answered, or all there are, and their answers do not
+split; the label that the answers so far agree on counts already, so that a deadline wastes nobody's work.
 """
 
 from __future__ import annotations
