@@ -16,14 +16,17 @@ from rich.table import Table
 from fedactive.analysis.results_file import export as export_runs
 from fedactive.analysis.results_file import stored_runs
 from fedactive.compare import Comparison, report_failures, require_data, shared_among
+from fedactive.errors import UserError
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
+from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
 from fedactive.paper.figures import FIGURES, Request
 from fedactive.paper.figures import figure as draw_figure
 from fedactive.paper.reproduce import NAMES, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import all_settings
+from fedactive.runs import write_atomically
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
 
@@ -156,6 +159,25 @@ def export(
     for path, why in done.skipped:
         print(f"skipped: {path}: {why}", file=sys.stderr)
     print(f"{done.runs} runs in {output} ({done.added} added, {done.replaced} replaced)")
+
+
+@app.command()
+def document(
+    path: Annotated[Path, typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it")],
+    source: Source = Path("results"),
+    check: Annotated[
+        bool, typer.Option("--check", help="change nothing, fail if a table is not true")
+    ] = False,
+) -> None:
+    """Write our tables into a document, or check that those in it say what the results say."""
+    text = path.read_text()
+    new = filled(text, stored_runs(source))
+    if check and new != text:
+        again = f"fedactive paper document {path} --from {source}"
+        raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
+    if not check:
+        write_atomically(path, new.encode())
+    print(f"{path}: {'true' if check else 'written'}")
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:
