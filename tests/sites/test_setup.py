@@ -7,6 +7,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 import zlib
 
 import httpx
@@ -160,6 +161,20 @@ def test_images_that_changed_are_refused_because_labels_belong_to_numbers(site, 
         site.read((1, 8, 8))
 
 
+def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
+    images = tmp_path / "images"
+    (images / "0.png").write_bytes(b"no picture")
+    (images / "1.png").write_bytes((images / "2.png").read_bytes())
+    assert len(site.holdings(DATASETS["digits"]).images) == 3
+    report = site.read((1, 8, 8)).report
+    assert [name for name, _ in report.unreadable] == ["0.png"]
+    assert report.duplicates == (("2.png", "1.png"),)
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(DataError, match="no image that can be used"):
+        Site.init(tmp_path / "other", "x", tmp_path / "nothing", tmp_path / "classes.txt", None)
+    assert not (tmp_path / "other").exists()
+
+
 def test_test_images_of_an_npz(tmp_path):
     images = np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
     np.savez(tmp_path / "a.npz", test_images=images, test_labels=np.array([[1], [0], [1]]))
@@ -202,9 +217,19 @@ def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
 
 def test_the_status_of_a_run_is_shown_site_by_site():
     sites = {"north": {"online": True, "labelled_in_all": 7, "pending": 2, "al_round": 1}, "south": {}}
+    sites["north"]["last_seen"] = time.time() + 3600  # the clock was set back since
     status = {"phase": "AL round 1", "sites": sites, "dropped": [{"what": "south sent nonsense"}]}
     console = Console(width=100)
     with console.capture() as shown:
         console.print(table_of(status | {"accuracy": 0.5}))
-    for words in ("north", "online", "away", "never", "50.0%", "dropped: south sent nonsense", "AL round 1"):
+    for words in (
+        "north",
+        "online",
+        "away",
+        "never",
+        " 0 s ago",
+        "50.0%",
+        "dropped: south sent nonsense",
+        "AL round 1",
+    ):
         assert words in shown.get()

@@ -80,6 +80,8 @@ class Sites:
         begun, rules = time.monotonic(), self.plan.rules
         self.journal.phase(f"AL round {al_round}: choosing")
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
+        # A clock that is set meanwhile neither ends the round nor prolongs it.
+        left = math.inf if deadline is None else min(deadline - time.time(), rules.deadline * 3600)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
@@ -108,7 +110,7 @@ class Sites:
             for k, counts in asked.items():
                 self.journal.note(k, al_round=al_round, **counts)
             self.journal.phase(f"AL round {al_round}: people are labelling")
-            if self.labelling_is_over(asked, deadline):
+            if self.labelling_is_over(asked, late=time.monotonic() >= begun + left):
                 break
         # Where nothing is pending there is nothing to close.
         look({k for k, counts in asked.items() if counts["pending"]}, close=True)
@@ -119,14 +121,13 @@ class Sites:
             {"query and labelling": time.monotonic() - begun},
         )
 
-    def labelling_is_over(self, asked: Mapping[int, LabelCounts], deadline: float | None) -> bool:
+    def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:
         """Skipped and flagged images are answered: a round ends when nothing is pending."""
         ready = sum(counts["pending"] == 0 for counts in asked.values())
         enough = ready >= math.ceil(self.plan.rules.quorum * self.clients)
         if not any(counts["labelled_in_all"] for counts in asked.values()):
             # There is nothing to learn from: better late than never, as long as somebody is still asked.
             return enough and ready == len(asked)
-        late = deadline is not None and time.time() >= deadline
         return late or enough
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:

@@ -69,6 +69,24 @@ def test_sessions_end(site, signed_in, monkeypatch):
     assert client.get("/images/0").status_code == 401
 
 
+@pytest.mark.parametrize("days", [-2, 2])
+def test_a_clock_that_jumps_costs_a_sign_in_and_no_answer(site, signed_in, monkeypatch, days):
+    site.store.open_round("run", 1, range(3), "logo", None)
+    before = signed_in("ada")
+    before.post("/api/answer", json={"sample": 0, "label": 1, "seconds": 2.0}).raise_for_status()
+    real = time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() + days * 86_400)
+        assert before.post("/api/answer", json={"sample": 1, "label": 1}).status_code == 401
+        meanwhile = signed_in("ada")
+        answer = meanwhile.post("/api/answer", json={"sample": 1, "label": 1, "seconds": 2.0})
+        assert answer.raise_for_status().json()["pace"] == 2.0
+    assert meanwhile.get("/api/next").status_code == 401
+    assert before.post("/api/answer", json={"sample": 2, "label": 1}).raise_for_status()
+    assert site.store.labels() == {0: 1, 1: 1, 2: 1}
+    assert [one["sample"] for one in before.get("/api/history").json()] == [2, 1, 0]
+
+
 def test_signing_out(site, signed_in):
     client = signed_in("ada")
     assert client.post("/sign-out").status_code == 403

@@ -1,0 +1,228 @@
+"""What befalls a site: a full disk, a clock that jumps, too few images. The run goes on, and no label is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from loopback import loopback
+
+from fedactive.data import DATASETS
+from fedactive.query import STRATEGIES
+from fedactive.runs import read_checkpoint
+from fedactive.sites import federation as federation_module
+from fedactive.sites import field
+from fedactive.sites.plan import Plan, Rules
+from fedactive.sites.store import LabelStore, StoreError
+
+NAMES = ["north", "south", "west"]
+DAY = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(federation_module, "FIRST_PAUSE", 0.01)
+
+
+def run_field(experiment, folder, transport, **rules):
+    experiment = dataclasses.replace(experiment, runs_dir=folder / "coordinator")
+    return field.run(Plan(experiment, DATASETS[experiment.dataset], Rules(**rules)), transport, NAMES)
+
+
+# ----------------------------------------------------------------------------------------- the disk is full
+
+
+class SmallDisk:
+    """A real file system of a few megabytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.filler = folder / "filler"
+
+    def fill(self) -> None:
+        with self.filler.open("ab", buffering=0) as file:
+            for size in (2**16, 2**12, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(b"x" * size)
+        assert shutil.disk_usage(self.folder).free == 0
+
+    def make_room(self) -> None:
+        self.filler.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small disk can be mounted by root only")
+    yield SmallDisk(folder)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_no_label_is_lost(disk):
+    store = LabelStore(disk.folder / "labels.sqlite")
+    store.open_round("run", 1, range(5000), "logo", None)
+    store.add_annotator("ada")
+    ada = store.annotators.named("ada")
+    disk.fill()
+    confirmed = {}
+
+    def label_all():  # what SQLite has room for already is filled first
+        for sample in range(5000):
+            store.answers.record(ada, sample, "label", sample % 7)
+            confirmed[sample] = sample % 7
+
+    with pytest.raises(
+        StoreError, match=r"cannot use the label store .*: (database or disk is full|disk I/O)"
+    ):
+        label_all()
+    assert store.labels() == confirmed
+    disk.make_room()
+    store.answers.record(ada, 4999, "label", 3)
+    store.close()
+    again = LabelStore(disk.folder / "labels.sqlite")
+    assert again.labels() == confirmed | {4999: 3}
+    again.close()
+
+
+def test_a_site_goes_on_when_there_is_room_again(small, tmp_path, disk, caplog):
+    """Full while people label, while the site trains, and while it chooses: in the end the same numbers."""
+    experiment = small(rounds=2, fl_rounds=2, strategy="entropy", algorithm="scaffold")
+    smooth = run_field(experiment, tmp_path / "smooth", loopback(experiment, tmp_path / "smooth"))
+
+    (tmp_path / "rough").mkdir()
+    (tmp_path / "rough" / "site0").symlink_to(disk.folder)
+    transport = loopback(experiment, tmp_path / "rough")
+    annotator, told = transport.annotators[0], []
+    label = annotator.work
+    fill_after = [("query", 1, 0), ("train", 1, 0), ("train", 1, 1)]
+
+    def label_or_complain(queue="round"):
+        try:
+            label(queue)
+        except StoreError as error:
+            told.append(str(error))
+            disk.make_room()
+
+    def trouble(k, request, reply):
+        if k == 0 and reply.problem:
+            disk.make_room()
+        elif k == 0 and (request.kind, request.al_round, request.fl_round) in fill_after:
+            fill_after.pop(0)
+            disk.fill()
+        return reply
+
+    annotator.work, transport.tamper = label_or_complain, trouble
+    rough = run_field(experiment, tmp_path / "rough", transport, minimum_sites=3)
+    assert len(told) == 1
+    assert "full" in told[0] or "I/O" in told[0]
+    assert fill_after == []
+    dropped = [item["what"] for item in json.loads((rough.folder / "status.json").read_text())["dropped"]]
+    assert dropped == [
+        "north failed, see the log of the site (AL round 1, FL round 2)",
+        "north failed, see the log of the site (query)",
+    ]
+    assert caplog.text.count("No space left on device") >= 2
+    ours, theirs = (read_checkpoint(run.folder / "checkpoint.pt").server.weights for run in (rough, smooth))
+    assert all(torch.equal(ours[name], value) for name, value in theirs.items())
+
+
+# ------------------------------------------------------------------------------------------ the clock jumps
+
+
+class Clock:
+    """The wall clock, which somebody sets; time.monotonic() goes on as ever."""
+
+    def __init__(self) -> None:
+        self.real = time.time
+        self.off = 0.0
+
+    def __call__(self) -> float:
+        return self.real() + self.off
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(time, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_is_set_neither_ends_a_round_nor_prolongs_it(small, tmp_path, clock, days):
+    experiment = small(rounds=1, fl_rounds=1, strategy="random")
+    transport = loopback(experiment, tmp_path)
+    transport.annotators[0].busy = False  # only the deadline ends the round
+    looks = []
+
+    def jump(k, request, reply):
+        clock.off = days * DAY if request.kind == "label_status" else 0.0
+        looks.append(time.monotonic())
+        return reply
+
+    transport.tamper = jump
+    result = run_field(experiment, tmp_path, transport, deadline=1 / 3600)
+    assert result.selections["client"].unique().tolist() == [1, 2]
+    asked = [q.kind for _, q in transport.asked]
+    last = max(k for k, kind in enumerate(asked) if kind == "label_status")
+    assert 0.9 < looks[last] - looks[asked.index("query")] < 30
+
+
+def test_a_clock_that_jumps_disturbs_no_run(small, tmp_path, clock):
+    experiment = small(rounds=2, fl_rounds=2, strategy="entropy")
+    smooth = run_field(experiment, tmp_path / "smooth", loopback(experiment, tmp_path / "smooth"))
+    transport = loopback(experiment, tmp_path / "rough")
+
+    def jump(k, request, reply):
+        clock.off = (-3, 5, 0, -400)[len(transport.asked) % 4] * DAY
+        return reply
+
+    transport.tamper = jump
+    rough = run_field(experiment, tmp_path / "rough", transport, deadline=1)
+    assert rough.accuracy.tolist() == smooth.accuracy.tolist()
+
+
+def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, clock):
+    store = LabelStore(tmp_path / "labels.sqlite")
+    store.open_round("run", 1, range(4), "logo", None)
+    store.add_annotator("ada")
+    ada = store.annotators.named("ada")
+    for sample, days in enumerate((5, -5, 0)):
+        clock.off = days * DAY
+        store.answers.record(ada, sample, "label", 1, seconds=2.0)
+    assert [event.sample for event in store.answers.history(ada, 9)] == [2, 1, 0]
+    clock.off = -9 * DAY
+    assert store.answers.undo(ada).sample == 2
+    store.close_round("run", 1)
+    clock.off = 9 * DAY
+    store.answers.record(ada, 3, "label", 1)
+    assert store.labels_at_close("run", 1) == {0: 1, 1: 1}
+    store.close()
+
+
+# ------------------------------------------------------------------------------------------ too few images
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_a_site_with_fewer_images_than_the_budget_gives_what_it_has(small, tmp_path, strategy):
+    experiment = small(rounds=2, fl_rounds=1, strategy=strategy, local_only_epochs=1)
+    transport = loopback(experiment, tmp_path)
+    held = transport.trainers[0].read(None)
+    few = dataclasses.replace(held, images=held.images[:5])
+    transport.trainers[0].read = lambda card: few
+    result = run_field(experiment, tmp_path, transport)
+    by_round = result.selections.groupby(["al_round", "client"]).size()
+    assert by_round[1, 0] == 5
+    assert (2, 0) not in by_round
+    assert by_round[2, 1] == by_round[1, 1] > 5
+    assert not json.loads((result.folder / "status.json").read_text())["dropped"]
