@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,sites]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,sites,simulation]'
 	touch $(READY)
 
 demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset

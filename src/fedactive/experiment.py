@@ -105,6 +105,13 @@ class Experiment:
 
     device: str = setting("auto", "where to train", MACHINE, choices=("auto", "cpu", "cuda"), identity=False)
     workers: int = setting(0, "worker processes on a CPU; 0 is one per core", MACHINE, low=0, identity=False)
+    federation: str = setting(
+        "simulation",
+        "where the clients are: in this process, or on Flower's simulation engine, which may be a cluster",
+        MACHINE,
+        choices=("simulation", "flower-simulation"),
+        identity=False,
+    )
     data_dir: Path = setting(Path("data"), "folder of the datasets", MACHINE, identity=False)
     runs_dir: Path = setting(Path("runs"), "folder in which run folders are made", MACHINE, identity=False)
 

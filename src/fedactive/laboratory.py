@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from fedactive.data import Dataset, load
 from fedactive.engines import Engine, choose_device, make_engine
+from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.local_sgd import Recipe
+from fedactive.federation import Federation
 from fedactive.loop import federated_active_learning
 from fedactive.models import ModelSpec
 from fedactive.progress import Progress, Silent
 from fedactive.runs import Run
 from fedactive.simulation import Simulation
-from fedactive.split import split
+from fedactive.split import Split, split
 from fedactive.state import round_accuracy
 
 
@@ -51,8 +53,9 @@ def run(experiment: Experiment, progress: Progress | None = None) -> Result:
 
 def run_all(experiments: Sequence[Experiment], progress: Progress | None = None) -> list[Result]:
     """Run the experiments one after another; those that train alike share one engine and its workers."""
-    for experiment in experiments:
-        choose_device(experiment.device)  # a device that is not there is told before any work
+    for experiment in experiments:  # what is not there is told before any work
+        choose_device(experiment.device)
+        federation_of(experiment)
     with EngineShelf() as engines:
         return [_run(experiment, engines, progress or Silent()) for experiment in experiments]
 
@@ -63,15 +66,33 @@ def _run(experiment: Experiment, engines: EngineShelf, progress: Progress) -> Re
     with closing(Run(experiment)) as folder:
         if folder.done:
             return Result(folder.folder)
-        engine = engines.get(experiment, dataset)
-        folder.begin(clients.pools, str(engine.device), engine.name)
+        away = experiment.federation != "simulation"
+        # Clients that train elsewhere leave the evaluation to the engine here, which is no work for many.
+        engine = engines.get(replace(experiment, workers=1) if away else experiment, dataset)
+        folder.begin(clients.pools, str(engine.device), experiment.federation if away else engine.name)
         state = folder.state
         progress.begin(experiment, (state.al_round - 1) * experiment.fl_rounds + state.fl_round)
         try:
-            federated_active_learning(experiment, Simulation(experiment, clients, engine), folder, progress)
+            with federation_of(experiment)(experiment, clients, engine) as federation:
+                federated_active_learning(experiment, federation, folder, progress)
         finally:
             progress.end()
     return Result(folder.folder)
+
+
+def federation_of(
+    experiment: Experiment,
+) -> Callable[[Experiment, Split, Engine], AbstractContextManager[Federation]]:
+    if experiment.federation == "simulation":
+        return lambda *what: nullcontext(Simulation(*what))
+    try:
+        # Here, for it is an extra, and builds on this file.
+        from fedactive.sites.flower.simulation import check_strategy, flower_simulation
+    except ModuleNotFoundError as error:
+        package = str(error.name).split(".")[0]
+        raise UserError(f"{package} is missing: pip install 'fedactive[simulation]' brings it") from None
+    check_strategy(experiment.strategy)
+    return flower_simulation
 
 
 class EngineShelf:

@@ -14,13 +14,14 @@ from pathlib import Path
 from fedactive.errors import UserError
 
 GROUP = "fedactive.strategies"
+FILE_MODULE = "fedactive_plugin_"  # begins the names of modules that come from a file
 
 
 def load_file(path: Path) -> None:
     """Import a Python file that registers one or more strategies."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
-    name = f"fedactive_plugin_{path.stem}"
+    name = FILE_MODULE + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"plugin {path} is not a Python file")
