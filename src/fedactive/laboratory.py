@@ -87,11 +87,11 @@ def federation_of(
         return lambda *what: nullcontext(Simulation(*what))
     try:
         # Here, for it is an extra, and builds on this file.
-        from fedactive.sites.flower.simulation import check_strategy, flower_simulation
+        from fedactive.sites.flower.simulation import check, flower_simulation
     except ModuleNotFoundError as error:
         package = str(error.name).split(".")[0]
         raise UserError(f"{package} is missing: pip install 'fedactive[simulation]' brings it") from None
-    check_strategy(experiment.strategy)
+    check(experiment)
     return flower_simulation
 
 

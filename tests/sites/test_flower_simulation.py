@@ -65,6 +65,14 @@ def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monke
     assert not experiment.runs_dir.exists()
 
 
+@needs_ray
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense"])
+def test_a_cluster_that_is_not_there_is_told_at_once(small, monkeypatch, address):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ConfigurationError, match=r"RAY_ADDRESS: .* HOST:PORT of a Ray that is running"):
+        laboratory.run(small(federation="flower-simulation"))
+
+
 def test_without_ray_one_sentence_says_how_to_get_it(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "fedactive.sites.flower.simulation", raising=False)

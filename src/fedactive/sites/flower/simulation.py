@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,12 +17,13 @@ from typing import Any
 
 import ray
 from flwr.app import Context, Message
+from flwr.common.constant import ErrorCode
 from flwr.server.superlink.fleet.vce.backend.backend import BackendConfig
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
 from fedactive.engines import Engine, usable_cores
-from fedactive.errors import ConfigurationError, UserError
+from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights, placed
@@ -32,7 +34,9 @@ from fedactive.simulation import Simulation
 from fedactive.sites.flower.simulated_client import CPU, Task, app, moved, pack, unpack
 from fedactive.split import Split
 
+CLUSTER = "RAY_ADDRESS"  # Ray's own name for it
 SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_TO_CONNECT = 5.0
 
 
 class FlowerSimulation(Simulation):
@@ -131,8 +135,10 @@ class Flower:
         while len(replies) < len(sent):
             self.wait()
             for message in self.grid.pull_messages([name for name in sent if name not in replies]):
-                if message.has_error():
+                if message.has_error() and message.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
                     raise RuntimeError(f"a worker failed:\n{message.error.reason}")
+                if message.has_error():
+                    raise RunError("a worker of Ray died (is there enough memory?); the same command resumes")
                 reply = unpack(message.content)
                 if isinstance(reply, UserError):
                     raise reply
@@ -161,25 +167,28 @@ def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> I
         yield FlowerSimulation(experiment, split, engine, flower)
     finally:
         flower.stop()
+        ray.shutdown()  # Flower does, too, unless it did not even begin
 
 
-def check_strategy(name: str) -> None:
-    if STRATEGIES[name].__module__.startswith(FILE_MODULE):
+def check(experiment: Experiment) -> None:
+    """What cannot work on Flower's workers, told before any work."""
+    if STRATEGIES[experiment.strategy].__module__.startswith(FILE_MODULE):
         raise ConfigurationError(
-            "strategy",
-            name,
-            "one of an installed package with federation flower-simulation: workers have no other",
+            "strategy", experiment.strategy, "one of an installed package: Flower's workers have no other"
         )
+    if cluster := os.environ.get(CLUSTER):
+        host, _, port = cluster.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()  # Ray would try for ever
+        except (OSError, ValueError):
+            raise ConfigurationError(CLUSTER, cluster, "HOST:PORT of a Ray that is running") from None
 
 
 def start_ray(workers: int) -> None:
-    """The cluster at RAY_ADDRESS, which knows what it has; else a Ray of our own, one core per worker."""
+    """Join the cluster, which knows what it has; without one, start a Ray here with a core per worker."""
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is told by us, once
     # A worker without a GPU is told to use none: Ray need not hide them, and need not warn about that.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    cluster = os.environ.get("RAY_ADDRESS")
+    cluster = os.environ.get(CLUSTER)
     where = {"address": cluster} if cluster else {"address": "local", "num_cpus": workers or usable_cores()}
-    try:
-        ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"Ray cannot be reached at {where['address']}: {error}") from error
+    ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
