@@ -32,7 +32,7 @@ from fedactive.sites import watch
 from fedactive.sites.flower import processes, wire
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_authority_and_certificate, make_site_key
-from fedactive.sites.rehearsal import Rehearsal, wait_for
+from fedactive.sites.rehearsal import Rehearsal, end, wait_for
 from fedactive.split import split
 
 PLAN = """
@@ -73,6 +73,11 @@ class RecordedRehearsal(Rehearsal):
         self.running[name].kill()
         self.running[name].wait()
 
+    def __exit__(self, *_):
+        end([self.running.pop(site.name) for site in self.sites])
+        self.door.server.should_exit = True  # or the coordinator would wait for its connections to end
+        super().__exit__()
+
 
 @pytest.fixture(scope="module")
 def experiment():
@@ -83,7 +88,6 @@ def experiment():
 def rehearsal(experiment, tmp_path_factory):
     with RecordedRehearsal(tmp_path_factory.mktemp("field") / "rehearsal", experiment) as rehearsal:
         yield rehearsal
-    rehearsal.door.server.should_exit = True
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -80,9 +80,10 @@ class Rehearsal:
     def __exit__(self, *_: object) -> None:
         for person in self.people:
             person.stop()
-        # Sites first, so that each can take its leave of the coordinator.
-        for name in sorted(self.running, key="coordinator".__eq__):
-            end(self.running[name])
+        # Sites first, all at once, so that each can take its leave of the coordinator.
+        sites = [process for name, process in self.running.items() if name != "coordinator"]
+        end(sites)
+        end([process for process in self.running.values() if process not in sites])
 
     def is_serving(self) -> bool:
         return (self.coordinator.folder / "serving.json").exists()
@@ -159,10 +160,12 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = SECONDS_
         time.sleep(0.1)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def end(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
