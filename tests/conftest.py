@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side, one per core; before torch is imported
+# A shell starts background jobs deaf to Ctrl-C, and their children inherit that; tests send it to theirs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
