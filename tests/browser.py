@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Space": " "}
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+KEYS = {
+    "Enter": "\ue007",
+    "Tab": "\ue004",
+    "Escape": "\ue00c",
+    "Backspace": "\ue003",
+    "Space": " ",
+    "Left": "\ue012",
+    "Right": "\ue014",
+}
 
 
 def missing() -> str:
@@ -58,13 +68,19 @@ class Browser:
             raise RuntimeError(f"{method} {path}: {value['error']}: {value['message']}")
         return value
 
-    def open(self, url: str, width: int = 1200, height: int = 900, *, dark: bool = False) -> None:
+    def open(
+        self, url: str, width: int = 1200, height: int = 900, *, dark: bool = False, touch: bool = False
+    ) -> None:
         """Load a page in a window of that size; what the console said before is forgotten."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch}
         self.chromium("Emulation.setDeviceMetricsOverride", size)
+        self.chromium("Emulation.setTouchEmulationEnabled", {"enabled": touch})
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.chromium("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.console()
+        self.go(url)
+
+    def go(self, url: str) -> None:
         self.call("POST", f"{self.session}/url", {"url": url})
 
     def chromium(self, command: str, parameters: dict[str, Any]) -> Any:
@@ -72,9 +88,34 @@ class Browser:
         path = f"{self.session}/goog/cdp/execute"
         return self.call("POST", path, {"cmd": command, "params": parameters})
 
-    def run(self, script: str) -> Any:
+    def reload(self) -> None:
+        self.call("POST", f"{self.session}/refresh", {})
+
+    def run(self, script: str, *values: Any) -> Any:
         """What a script returns; `return` it."""
-        return self.call("POST", f"{self.session}/execute/sync", {"script": script, "args": []})
+        return self.call("POST", f"{self.session}/execute/sync", {"script": script, "args": list(values)})
+
+    def wait(self, script: str, *values: Any, seconds: float = 15) -> Any:
+        """Until the expression is true."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := self.run(f"return {script}", *values):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"never came true: {script}\n{self.text()}")
+
+    def text(self) -> str:
+        return str(self.run("return document.body.innerText"))
+
+    def click(self, selector: str) -> None:
+        self.call("POST", f"{self.element(selector)}/click", {})
+
+    def type(self, selector: str, text: str) -> None:
+        self.call("POST", f"{self.element(selector)}/value", {"text": text})
+
+    def element(self, selector: str) -> str:
+        wanted = {"using": "css selector", "value": selector}
+        return f"{self.session}/element/{self.call('POST', f'{self.session}/element', wanted)[ELEMENT]}"
 
     def press(self, *keys: str) -> None:
         """Press keys, as a person does, wherever the focus is; names are in KEYS."""

@@ -5,13 +5,11 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from webdriver import CHROMEDRIVER, CHROMIUM, Browser
 
+from browser import Browser, missing
 from fedactive.sites.store import Counts
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or CHROMEDRIVER is None, reason="chromium or chromedriver is not installed"
-)
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 # How long from a key to the next image, complete, in the document.
 MEASURE = """
 window.delays = [];
@@ -26,13 +24,13 @@ SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one 
 
 
 @pytest.fixture
-def browse(tmp_path_factory):
+def browse():
     open_browsers = []
 
-    def make(site, name, **options):
-        browser = Browser(tmp_path_factory.mktemp("browser"), **options)
+    def make(site, name, width=1280, height=800, **options):
+        browser = Browser()
         open_browsers.append(browser)
-        browser.go(site.address)
+        browser.open(site.address, width, height, touch=width < 500, **options)
         browser.type("#token", site.token(name))
         browser.click("main button")
         browser.wait("document.querySelector('.who')")
@@ -102,7 +100,7 @@ def test_a_round_from_the_first_key_to_the_last(site, browse):
     site.store.open_round("run", 2, [40], "logo", None)
     bob.wait("document.getElementById('work')")
     assert shown(bob) == 40
-    assert ada.messages() == bob.messages() == []
+    assert ada.console() == bob.console() == []
 
 
 def test_browsing_and_changing_an_earlier_answer(site, browse):
@@ -176,12 +174,12 @@ def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
     ada = browse(site, "ada")
     ada.wait("document.getElementById('image').complete")
     offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-    ada.devtools("Network.enable", {})
-    ada.devtools("Network.emulateNetworkConditions", offline)
+    ada.chromium("Network.enable", {})
+    ada.chromium("Network.emulateNetworkConditions", offline)
     ada.press("1", "2", "3")
     ada.wait("document.getElementById('banner').textContent.includes('3 not saved yet; trying again')")
     assert site.store.labels() == {}
-    ada.devtools("Network.emulateNetworkConditions", offline | {"offline": False})
+    ada.chromium("Network.emulateNetworkConditions", offline | {"offline": False})
     ada.wait(SAVED)
     assert site.store.labels() == {0: 0, 1: 1, 2: 2}
     ada.wait("document.getElementById('banner').hidden")
