@@ -135,7 +135,7 @@ def with_settings(command: Any, **more: Any) -> Any:
     return command
 
 
-JOBS = typer.Option("--jobs", help="runs at a time; by default one per core on a CPU, one on a GPU", min=1)
+JOBS = typer.Option("--jobs", help="runs at a time; by default one per core on a CPU, four on a GPU", min=1)
 app.command()(with_settings(run))
 app.command()(with_settings(compare, jobs=Annotated[int | None, JOBS]))
 

@@ -1,7 +1,8 @@
 """Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
 
-Every run is a `fedactive run` of its own, so that one that fails takes nobody along and a grid that is
-stopped or killed goes on where it was: what is done is skipped, what was begun resumes.
+On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). One
+that fails takes nobody along, and a grid that is stopped or killed goes on where it was: what is done is
+skipped, what was begun resumes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fedactive.crew import Crew, Turn
 from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import UserError
@@ -37,6 +39,7 @@ from fedactive.query import STRATEGIES
 from fedactive.runs import completed_rounds, first_round_file
 
 SECONDS_BETWEEN_LOOKS = 0.2
+RUNS_PER_GPU = 4  # more gain little over it (see benchmarks/gpu_engine.py)
 PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
 
 
@@ -69,7 +72,7 @@ class Job:
     """One run of the grid and how it is going."""
 
     experiment: Experiment
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Turn | None = None
     begun: float = 0.0
     fl_rounds: int = 0  # done, as far as its log tells
     note: str = "waiting"
@@ -115,6 +118,7 @@ class Comparison:
     jobs: int
     plugin: Path | None = None
     console: Console = field(default_factory=lambda: Console(stderr=True))
+    crews: dict[str, Crew] = field(default_factory=dict)  # by precision, which torch sets for a whole process
 
     def run(self) -> list[Job]:
         """All runs of the grid, those that failed marked; raises only what stops the comparison itself."""
@@ -145,6 +149,8 @@ class Comparison:
                     assert job.process is not None
                     job.process.terminate()
                     job.process.wait()
+                for crew in self.crews.values():
+                    crew.dismiss()
         return everything
 
     def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
@@ -161,6 +167,11 @@ class Comparison:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         config = job.log.with_suffix(".toml")
         config.write_text(job.experiment.to_toml())
+        job.log.write_text("")
+        job.begun = time.monotonic()
+        if choose_device(job.experiment.device).type == "cuda":
+            job.process = self.crew(job).start(config)
+            return
         command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
         if self.plugin is not None:
             command += ["--plugin", str(self.plugin)]
@@ -173,12 +184,18 @@ class Comparison:
                 stdin=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
             )
-        job.begun = time.monotonic()
+
+    def crew(self, job: Job) -> Crew:
+        """The process that runs such jobs; a new one, should it have died."""
+        precision = job.experiment.precision
+        if precision not in self.crews or not self.crews[precision].alive:
+            self.crews[precision] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{precision}.log"))
+        return self.crews[precision]
 
     def finish(self, job: Job, console: Console) -> None:
         assert job.process is not None
         seconds = time.monotonic() - job.begun
-        job.failed = job.process.returncode != 0 or not job.done
+        job.failed = job.process.poll() != 0 or not job.done
         job.fl_rounds = job.total
         if not job.failed:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
@@ -202,7 +219,7 @@ def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[l
     """
     if jobs is None:
         gpu = any(choose_device(experiment.device).type == "cuda" for experiment in experiments)
-        jobs = 1 if gpu else min(usable_cores(), len(experiments))
+        jobs = min(RUNS_PER_GPU if gpu else usable_cores(), len(experiments))
     workers = max(1, usable_cores() // jobs)
     return [replace(e, workers=e.workers or workers) for e in experiments], jobs
 

@@ -57,10 +57,10 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
         choose_device(experiment.device)
         federation_of(experiment)
     with EngineShelf() as engines:
-        return [_run(experiment, engines, progress or Silent()) for experiment in experiments]
+        return [run_with(engines, experiment, progress or Silent()) for experiment in experiments]
 
 
-def _run(experiment: Experiment, engines: EngineShelf, progress: Progress) -> Result:
+def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
     dataset = load(experiment.dataset, experiment.data_dir)
     clients = split(experiment, dataset.train_labels, len(dataset.classes))
     with closing(Run(experiment)) as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -38,13 +38,14 @@ class Silent:
 class Lines:
     """A line at the end of each AL round, and one now and then while a long one goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: TextIO | None = None) -> None:
+        self.file = file  # None: standard output
         self.last = time.monotonic()
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         if fl_rounds_done:
-            print(f"{label(experiment)}: resuming after {fl_rounds_done} FL rounds", flush=True)
+            self.say(f"{label(experiment)}: resuming after {fl_rounds_done} FL rounds")
 
     def querying(self, al_round: int) -> None: ...
 
@@ -56,9 +57,12 @@ class Lines:
             where = f"AL round {al_round}/{e.rounds}" + (
                 "" if over else f", FL round {fl_round + 1}/{e.fl_rounds}"
             )
-            print(f"{label(e)}: {where}, test accuracy {accuracy:.1%}", flush=True)
+            self.say(f"{label(e)}: {where}, test accuracy {accuracy:.1%}")
 
     def end(self) -> None: ...
+
+    def say(self, line: str) -> None:
+        print(line, file=self.file, flush=True)
 
 
 class Bars:

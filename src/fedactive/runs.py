@@ -95,7 +95,8 @@ class Run:
         path = first_round_file(self.experiment)
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            write_atomically(path, checkpoint_bytes(self.state))
+            # Written in the run's own folder: another run may be doing the same just now.
+            os.replace(write_partial(self.folder / path.name, checkpoint_bytes(self.state)), path)
 
     def write_results(self) -> None:
         self.write_table("metrics", self.state.metrics())

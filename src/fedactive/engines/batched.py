@@ -23,7 +23,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
 from fedactive.engines.plan import Plan
-from fedactive.engines.stack import Layout, Stack
+from fedactive.engines.stack import COMPILING, Layout, Stack
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
@@ -126,8 +126,9 @@ class BatchedEngine(Engine):
     def close(self) -> None:
         self.stacks.clear()
         self.inference = None
-        if self.device.type == "cuda":
-            torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain
+        if self.device.type == "cuda" and self.kind is BranchStack:
+            with COMPILING:
+                torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain
 
 
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:

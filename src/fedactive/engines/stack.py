@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from fedactive.federated.local_sgd import INFERENCE_BATCH, LocalJob, LocalResult
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
+COMPILING = Lock()  # held by one thread of a process at a time; the compilers keep no order themselves
 ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads can use
 
 
@@ -239,11 +241,12 @@ def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
     """A CUDA graph of this work: all its kernels, ready to be started by one call."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):  # what is compiled or chosen at the first time is not part of the work
+    with COMPILING:
+        with torch.cuda.stream(side):
+            for _ in range(3):  # what is compiled or chosen at the first time is not part of the work
+                work()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads' work goes on
             work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
     return graph
