@@ -99,8 +99,8 @@ def measure(annotators: int, seconds: float, pause: float) -> list[str]:
         images = rng.integers(256, size=(IMAGES, SIZE, SIZE, 3), dtype=np.uint8)
         np.savez(folder / "images.npz", train_images=images)
         store = LabelStore(folder / "labels.sqlite")
-        store.open_round("benchmark", 1, range(IMAGES), "random", None)
-        tokens = [store.add_annotator(f"annotator {k}") for k in range(annotators)]
+        store.rounds.open("benchmark", 1, range(IMAGES), "random", None)
+        tokens = [store.annotators.add(f"annotator {k}") for k in range(annotators)]
         command = [sys.executable, "-c", SERVER, name, str(SIZE), str(CLASSES)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None

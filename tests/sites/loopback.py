@@ -28,7 +28,7 @@ class Annotator:
 
     def work(self, queue: str = "round") -> None:
         if self.store.annotators.named("ada") is None:
-            self.store.add_annotator("ada")
+            self.store.annotators.add("ada")
         ada = self.store.annotators.named("ada")
         while self.busy and (requests := self.store.queues.next(ada, queue, 100)):
             for request in requests:

@@ -14,8 +14,7 @@ from fedactive import laboratory
 from fedactive.analysis.report import write_report
 from fedactive.data import DATASETS
 from fedactive.runs import read_checkpoint
-from fedactive.sites import federation as federation_module
-from fedactive.sites import field
+from fedactive.sites import correspondence, field
 from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, Reply, Request
 from fedactive.sites.plan import Plan, Rules
 from fedactive.split import split
@@ -25,7 +24,7 @@ NAMES = ["north", "south", "west"]
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(federation_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(correspondence, "FIRST_PAUSE", 0.01)
 
 
 def plan_of(experiment, tmp_path, **rules):
@@ -377,3 +376,36 @@ def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):
     reply = trainer.answer(Request("hello", "run", settings=settings))
     assert reply == Reply(problem=1 + PROBLEMS.index(FAILED))
     assert "doe-john" in caplog.text  # here, where it helps
+
+
+def test_a_run_that_cannot_be_opened_does_not_harm_the_one_before(small, tmp_path):
+    experiment = small()
+    trainer = loopback(experiment, tmp_path).trainers[0]
+    card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
+    settings = {"run": run_settings(experiment, card)}
+    hello, query = Request("hello", "one", settings=settings), {"deadline": 0.0, "overlap": 1}
+    assert trainer.answer(hello).problem == 0
+    read, trainer.read = trainer.read, lambda card: 1 / 0
+    assert PROBLEMS[trainer.answer(dataclasses.replace(hello, run="two")).problem - 1] == FAILED
+    trainer.read = read
+    assert trainer.answer(Request("query", "one", 1, settings=settings | query)).problem == 0
+
+
+# -------------------------------------------------------------------------------------- the model's guess
+
+
+def test_people_may_see_what_the_global_model_took_an_image_for(small, tmp_path):
+    experiment = small(rounds=2, strategy="entropy")
+    transport = loopback(experiment, tmp_path)
+    result = field.run(plan_of(experiment, tmp_path), transport, NAMES)
+    trainer = transport.trainers[0]
+    run = json.loads((result.folder / "field.json").read_text())["run"]
+    first, second = site_selections(trainer, run, 2)
+    assert trainer.guess(first[0]) is None  # there was no model yet
+    sent = next(r.weights for k, r in transport.asked if (k, r.kind, r.al_round) == (0, "query", 2))
+    logits, _ = trainer.session.simulation.engine.infer(sent, trainer.session.holdings.images)
+    sure, classes = logits.softmax(1).max(1)
+    for sample in second:
+        assert trainer.guess(sample) == (classes[sample], pytest.approx(sure[sample].item(), abs=1e-5))
+    never = next(k for k in range(len(trainer.session.holdings.images)) if k not in first + second)
+    assert trainer.guess(never) is None

@@ -17,8 +17,7 @@ from loopback import loopback
 from fedactive.data import DATASETS
 from fedactive.query import STRATEGIES
 from fedactive.runs import read_checkpoint
-from fedactive.sites import federation as federation_module
-from fedactive.sites import field
+from fedactive.sites import correspondence, field
 from fedactive.sites.plan import Plan, Rules
 from fedactive.sites.store import LabelStore, StoreError
 
@@ -28,7 +27,7 @@ DAY = 86_400.0
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(federation_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(correspondence, "FIRST_PAUSE", 0.01)
 
 
 def run_field(experiment, folder, transport, **rules):
@@ -71,8 +70,8 @@ def disk(tmp_path):
 
 def test_a_full_disk_is_named_and_no_label_is_lost(disk):
     store = LabelStore(disk.folder / "labels.sqlite")
-    store.open_round("run", 1, range(5000), "logo", None)
-    store.add_annotator("ada")
+    store.rounds.open("run", 1, range(5000), "logo", None)
+    store.annotators.add("ada")
     ada = store.annotators.named("ada")
     disk.fill()
     confirmed = {}
@@ -194,8 +193,8 @@ def test_a_clock_that_jumps_disturbs_no_run(small, tmp_path, clock):
 
 def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, clock):
     store = LabelStore(tmp_path / "labels.sqlite")
-    store.open_round("run", 1, range(4), "logo", None)
-    store.add_annotator("ada")
+    store.rounds.open("run", 1, range(4), "logo", None)
+    store.annotators.add("ada")
     ada = store.annotators.named("ada")
     for sample, days in enumerate((5, -5, 0)):
         clock.off = days * DAY
@@ -203,7 +202,7 @@ def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, cl
     assert [event.sample for event in store.answers.history(ada, 9)] == [2, 1, 0]
     clock.off = -9 * DAY
     assert store.answers.undo(ada).sample == 2
-    store.close_round("run", 1)
+    store.rounds.close("run", 1)
     clock.off = 9 * DAY
     store.answers.record(ada, 3, "label", 1)
     assert store.labels_at_close("run", 1) == {0: 1, 1: 1}

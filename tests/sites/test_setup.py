@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import stat
 import subprocess
 import sys
 import time
 import zlib
+from contextlib import closing
 
 import httpx
 import numpy as np
@@ -121,7 +123,52 @@ def test_a_coordinator_that_does_not_serve_says_so(coordinator, site):
 
 def test_a_site_that_has_not_joined_says_so(site):
     with pytest.raises(UserError, match="has not joined"):
-        site.serve("127.0.0.1", 0, None, "cpu")
+        site.serve("127.0.0.1", 0, None, "cpu", guess=False)
+
+
+def test_a_device_that_does_not_exist_is_told_before_anything_is_served(coordinator, site):
+    site.join(coordinator.folder / "invitation.toml")
+    with pytest.raises(ConfigurationError, match="device: 'tpu' was given"):
+        site.serve("127.0.0.1", 0, None, "tpu", guess=False)
+
+
+def test_names_may_have_any_letters(tmp_path):
+    write_pictures(tmp_path / "büld😀er", 2)
+    (tmp_path / "classes.txt").write_text('café\n😀 "x"\n', encoding="utf-8")
+    made = Site.init(tmp_path / "x", "h😀pital é", tmp_path / "büld😀er", tmp_path / "classes.txt", None)
+    assert (made.name, made.classes) == ("h😀pital é", ("café", '😀 "x"'))
+    assert len(made.read((1, 8, 8))) == 2
+    assert read_public_key(made.folder / "site.pub")[1] == made.name
+
+
+def test_classes_in_another_encoding_are_told(tmp_path):
+    write_pictures(tmp_path / "images", 2)
+    (tmp_path / "classes.txt").write_bytes(b"caf\xe9\nother\n")
+    with pytest.raises(DataError, match=r"classes.txt is no text in UTF-8"):
+        Site.init(tmp_path / "x", "x", tmp_path / "images", tmp_path / "classes.txt", None)
+
+
+# ------------------------------------------------------------------------------------- who is in a run
+
+
+def admitted(coordinator, count):
+    sites = [{"name": f"site {k}", "node": k} for k in range(count)]
+    (coordinator.folder / "sites.json").write_text(json.dumps({"sites": sites}))
+
+
+def test_a_run_goes_on_with_the_sites_it_began_with(coordinator):
+    text = 'dataset = "digits"\nrounds = 2'
+    admitted(coordinator, 2)
+    begun = coordinator.keep_plan(text)
+    assert begun.experiment.clients == 2
+    folder = coordinator.run_folder(begun)
+    folder.mkdir(parents=True)
+    admitted(coordinator, 4)
+    assert coordinator.keep_plan(text) == coordinator.plan(begun.experiment.name) == begun
+    assert coordinator.keep_plan(text + "\nseed = 5").experiment.clients == 4  # another run
+    (folder / "done.json").write_text('{"al_rounds": 2}')
+    assert coordinator.keep_plan(text).experiment.clients == 4
+    assert coordinator.plan(begun.experiment.name) == begun
 
 
 async def answer_of(app, path, **options):
@@ -159,6 +206,14 @@ def test_images_that_changed_are_refused_because_labels_belong_to_numbers(site, 
     (tmp_path / "more" / "0.png").rename(tmp_path / "images" / "00.png")
     with pytest.raises(DataError, match="are not those of the first start"):
         site.read((1, 8, 8))
+
+
+def test_what_is_left_out_is_told_when_the_site_is_made(tmp_path, caplog):
+    write_pictures(tmp_path / "images", 2)
+    (tmp_path / "images" / "broken.png").write_bytes(b"no picture")
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    Site.init(tmp_path / "x", "x", tmp_path / "images", tmp_path / "classes.txt", None)
+    assert caplog.messages == ["broken.png is left out: it is not a PNG or JPEG image"]
 
 
 def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
@@ -208,6 +263,22 @@ def test_a_mistake_is_one_sentence(tmp_path):
     )
 
 
+def test_people_come_get_another_token_and_go(site):
+    token = fedactive("site", "annotator", site.folder, "Ada L.").stdout.strip()
+    again = fedactive("site", "annotator", site.folder, "Ada L.")
+    assert again.stderr == (
+        "fedactive: there is already an annotator 'Ada L.'; --renew gives them a new token\n"
+    )
+    other = fedactive("site", "annotator", site.folder, "Ada L.", "--renew").stdout.strip()
+    with closing(site.store()) as store:
+        assert store.annotators.with_token(token) is None
+        assert store.annotators.with_token(other).name == "Ada L."
+    gone = fedactive("site", "annotator", site.folder, "Ada L.", "--remove")
+    assert gone.stdout == "Ada L. cannot sign in any more; their answers stay\n"
+    with closing(site.store()) as store:
+        assert store.annotators.with_token(other) is None
+
+
 def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
     done = fedactive("coordinator", "init", tmp_path / "c", code="import sys; sys.modules['flwr'] = None; ")
     assert done.returncode == 1
@@ -217,6 +288,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
 
 def test_the_status_of_a_run_is_shown_site_by_site():
     sites = {"north": {"online": True, "labelled_in_all": 7, "pending": 2, "al_round": 1}, "south": {}}
+    sites["[/b] east"] = {}  # no markup, whatever it looks like
     sites["north"]["last_seen"] = time.time() + 3600  # the clock was set back since
     status = {"phase": "AL round 1", "sites": sites, "dropped": [{"what": "south sent nonsense"}]}
     console = Console(width=100)
@@ -226,6 +298,7 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         "north",
         "online",
         "away",
+        "[/b] east",
         "never",
         " 0 s ago",
         "50.0%",

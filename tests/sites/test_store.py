@@ -24,7 +24,7 @@ def store(tmp_path):
 
 
 def person(store, name):
-    store.add_annotator(name)
+    store.annotators.add(name)
     return store.annotators.named(name)
 
 
@@ -37,8 +37,8 @@ def queue_of(store, annotator, count=100, queue="round"):
 
 def test_a_round_is_opened_once(store):
     deadline = datetime(2030, 1, 2, 3, 4, tzinfo=UTC)
-    store.open_round("run", 1, [5, 3, 5, 9], "logo", deadline)
-    store.open_round("run", 1, [1, 2], "random", None)
+    store.rounds.open("run", 1, [5, 3, 5, 9], "logo", deadline)
+    store.rounds.open("run", 1, [1, 2], "random", None)
     assert store.counts("run", 1) == Counts(3, 0, 0, 0, 3)
     found = store.rounds.find("run", 1)
     assert (found.strategy, found.deadline, found.closed) == ("logo", deadline, None)
@@ -46,7 +46,7 @@ def test_a_round_is_opened_once(store):
 
 
 def test_counts_add_up(store):
-    store.open_round("run", 1, range(5), "logo", None)
+    store.rounds.open("run", 1, range(5), "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 0, "label", 7)
     store.answers.record(ada, 1, "label", 2)
@@ -58,53 +58,53 @@ def test_counts_add_up(store):
 
 
 def test_a_closed_round_leaves_late_work(store):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 0, "label", 1)
-    store.close_round("run", 1)
+    store.rounds.close("run", 1)
     closed = store.rounds.find("run", 1).closed
-    store.close_round("run", 1)
+    store.rounds.close("run", 1)
     assert store.rounds.find("run", 1).closed == closed
     assert queue_of(store, ada) == []
     assert queue_of(store, ada, queue="late") == [1, 2]
     store.answers.record(ada, 1, "label", 4)
     assert store.labels() == {0: 1, 1: 4}
     with pytest.raises(StoreError, match="round 2 of run run was never opened here"):
-        store.close_round("run", 2)
+        store.rounds.close("run", 2)
 
 
 def test_labels_at_close_stay_whatever_comes_later(store):
-    store.open_round("run", 1, range(4), "logo", None)
+    store.rounds.open("run", 1, range(4), "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 0, "label", 1)
     store.answers.record(ada, 1, "label", 2)
-    store.close_round("run", 1)
+    store.rounds.close("run", 1)
     store.answers.undo(ada)
     store.answers.record(ada, 0, "label", 9)
     store.answers.record(ada, 2, "label", 3)
-    store.open_round("run", 2, [7], "logo", None)
+    store.rounds.open("run", 2, [7], "logo", None)
     store.answers.record(ada, 7, "label", 5)
     assert store.labels_at_close("run", 1) == {0: 1, 1: 2}
     assert store.labels() == {0: 9, 2: 3, 7: 5}
     with pytest.raises(StoreError, match="round 2 of run run is not closed"):
         store.labels_at_close("run", 2)
-    store.close_round("run", 2)
+    store.rounds.close("run", 2)
     assert store.labels_at_close("run", 2) == store.labels()
 
 
 def test_an_image_asked_for_again_keeps_its_label(store):
-    store.open_round("one", 1, [4], "logo", None)
+    store.rounds.open("one", 1, [4], "logo", None)
     store.answers.record(person(store, "ada"), 4, "label", 1)
-    store.open_round("two", 1, [4, 5], "logo", None)
+    store.rounds.open("two", 1, [4, 5], "logo", None)
     assert store.counts("two", 1) == Counts(2, 1, 0, 0, 1)
 
 
 def test_young_open_rounds_come_first_and_an_image_once(store):
-    store.open_round("run", 1, [1, 2, 3], "logo", None)
-    store.open_round("run", 2, [9, 2], "logo", None)
+    store.rounds.open("run", 1, [1, 2, 3], "logo", None)
+    store.rounds.open("run", 2, [9, 2], "logo", None)
     assert queue_of(store, person(store, "ada")) == [9, 2, 1, 3]
     assert store.rounds.current().al_round == 2
-    store.close_round("run", 2)
+    store.rounds.close("run", 2)
     assert store.rounds.current().al_round == 1
 
 
@@ -112,7 +112,7 @@ def test_young_open_rounds_come_first_and_an_image_once(store):
 
 
 def test_undo_has_no_limit_and_goes_back_to_earlier_answers(store):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 0, "label", 1)
     store.answers.record(ada, 1, "skip")
@@ -129,7 +129,7 @@ def test_undo_has_no_limit_and_goes_back_to_earlier_answers(store):
 
 
 def test_undo_touches_only_ones_own_answers(store):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada, bob = person(store, "ada"), person(store, "bob")
     store.answers.record(ada, 0, "label", 1)
     store.answers.record(bob, 1, "label", 1)
@@ -138,7 +138,7 @@ def test_undo_touches_only_ones_own_answers(store):
 
 
 def test_what_is_sent_twice_counts_once(store):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada = person(store, "ada")
     for _ in range(2):
         store.answers.record(ada, 0, "label", 1, key="a")
@@ -150,13 +150,13 @@ def test_what_is_sent_twice_counts_once(store):
 
 
 def test_only_what_was_asked_for_is_answered(store):
-    store.open_round("run", 1, [1], "logo", None)
+    store.rounds.open("run", 1, [1], "logo", None)
     with pytest.raises(StoreError, match="nobody asked for image 2"):
         store.answers.record(person(store, "ada"), 2, "label", 0)
 
 
 def test_the_log_has_everything_and_only_grows(store):
-    store.open_round("run", 3, [1], "logo", None)
+    store.rounds.open("run", 3, [1], "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 1, "label", 4, seconds=1.5, saw_guess=True)
     store.answers.undo(ada)
@@ -187,7 +187,7 @@ def test_the_log_has_everything_and_only_grows(store):
 def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps):
     store = LabelStore(tmp_path_factory.mktemp("store") / "labels.sqlite")
     people = [person(store, name) for name in "abc"]
-    store.open_round("run", 1, range(4), "logo", None, overlap=2)
+    store.rounds.open("run", 1, range(4), "logo", None, overlap=2)
     for who, sample, action, label in steps:
         if action == "undo":
             store.answers.undo(people[who])
@@ -195,7 +195,7 @@ def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps)
             store.answers.record(people[who], sample, "label", label, final=True)
         else:
             store.answers.record(people[who], sample, action, label if action == "label" else None)
-    store.close_round("run", 1)
+    store.rounds.close("run", 1)
     assert store.labels_at_close("run", 1) == store.labels()
     for k, one in enumerate(people):
         answered = store.database.rows(
@@ -213,7 +213,7 @@ def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps)
 
 
 def test_people_get_different_images(store):
-    store.open_round("run", 1, range(10), "logo", None)
+    store.rounds.open("run", 1, range(10), "logo", None)
     ada, bob = person(store, "ada"), person(store, "bob")
     assert queue_of(store, ada, 4) == [0, 1, 2, 3]
     assert queue_of(store, bob, 4) == [4, 5, 6, 7]
@@ -223,7 +223,7 @@ def test_people_get_different_images(store):
 
 
 def test_who_goes_away_loses_their_queue(store, monkeypatch):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada, bob = person(store, "ada"), person(store, "bob")
     now = time.time()
     monkeypatch.setattr(queues.time, "time", lambda: now)
@@ -235,7 +235,7 @@ def test_who_goes_away_loses_their_queue(store, monkeypatch):
 
 
 def test_a_clock_set_back_holds_nothing_forever(store, monkeypatch):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada, bob = person(store, "ada"), person(store, "bob")
     assert queue_of(store, ada) == [0, 1, 2]
     a_day_ago = time.time() - 86_400
@@ -244,7 +244,7 @@ def test_a_clock_set_back_holds_nothing_forever(store, monkeypatch):
 
 
 def test_overlap_needs_several_answers(store):
-    store.open_round("run", 1, [0, 1], "logo", None, overlap=2)
+    store.rounds.open("run", 1, [0, 1], "logo", None, overlap=2)
     ada, bob, eve = (person(store, name) for name in ("ada", "bob", "eve"))
     assert queue_of(store, ada) == queue_of(store, bob) == [0, 1]
     assert queue_of(store, eve) == []
@@ -257,7 +257,7 @@ def test_overlap_needs_several_answers(store):
 
 
 def test_no_more_answers_are_wanted_than_there_are_people(store):
-    store.open_round("run", 1, [0, 1], "logo", None, overlap=3)
+    store.rounds.open("run", 1, [0, 1], "logo", None, overlap=3)
     ada, bob = person(store, "ada"), person(store, "bob")
     for sample in (0, 1):
         store.answers.record(ada, sample, "label", 3)
@@ -276,7 +276,7 @@ def test_no_more_answers_are_wanted_than_there_are_people(store):
 
 
 def test_overlap_before_anybody_is_there(store):
-    store.open_round("run", 1, [0], "logo", None, overlap=2)
+    store.rounds.open("run", 1, [0], "logo", None, overlap=2)
     assert store.counts("run", 1) == Counts(1, 0, 0, 0, 1)
     ada = person(store, "ada")
     assert queue_of(store, ada) == [0]
@@ -285,7 +285,7 @@ def test_overlap_before_anybody_is_there(store):
 
 
 def test_a_disagreement_waits_for_a_decision_that_can_be_undone(store):
-    store.open_round("run", 1, [0], "logo", None, overlap=2)
+    store.rounds.open("run", 1, [0], "logo", None, overlap=2)
     ada, bob = person(store, "ada"), person(store, "bob")
     store.answers.record(ada, 0, "label", 3)
     store.answers.record(bob, 0, "label", 4)
@@ -324,13 +324,15 @@ def test_kappa_by_hand():
 
 
 def test_tokens_are_stored_as_hashes_only(store, tmp_path):
-    token = store.add_annotator("ada")
+    token = store.annotators.add("ada")
     assert store.annotators.with_token(token).name == "ada"
     assert store.annotators.with_token(token + "x") is None
     store.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert all(token.encode() not in file.read_bytes() for file in tmp_path.iterdir())
-    with pytest.raises(StoreError, match="there is already an annotator 'ada'; renew the token instead"):
-        store.add_annotator(" ada ")
+    with pytest.raises(
+        StoreError, match="there is already an annotator 'ada'; --renew gives them a new token"
+    ):
+        store.annotators.add(" ada ")
     new = store.annotators.renew("ada")
     assert store.annotators.with_token(token) is None
     store.annotators.remove("ada")
@@ -342,11 +344,11 @@ def test_tokens_are_stored_as_hashes_only(store, tmp_path):
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 61])
 def test_names_are_names(store, name):
     with pytest.raises(StoreError, match="is no name"):
-        store.add_annotator(name)
+        store.annotators.add(name)
 
 
 def test_who_is_removed_holds_nothing(store):
-    store.open_round("run", 1, range(3), "logo", None)
+    store.rounds.open("run", 1, range(3), "logo", None)
     ada, bob = person(store, "ada"), person(store, "bob")
     assert queue_of(store, ada) == [0, 1, 2]
     store.annotators.remove("ada")
@@ -359,7 +361,7 @@ def test_who_is_removed_holds_nothing(store):
 def test_threads_and_a_second_store_lose_nothing(tmp_path):
     path = tmp_path / "labels.sqlite"
     store, other = LabelStore(path), LabelStore(path)
-    store.open_round("run", 1, range(200), "logo", datetime.now(UTC) + timedelta(hours=1))
+    store.rounds.open("run", 1, range(200), "logo", datetime.now(UTC) + timedelta(hours=1))
     people = [person(store, f"person {k}") for k in range(4)]
 
     def work(annotator, its_store):
@@ -390,7 +392,7 @@ def _label(path, first):
 
 
 def test_processes_write_side_by_side(store, tmp_path):
-    store.open_round("run", 1, range(100), "logo", None)
+    store.rounds.open("run", 1, range(100), "logo", None)
     person(store, "ada")
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_label, args=(tmp_path / "labels.sqlite", k)) for k in (0, 50)]
@@ -403,7 +405,7 @@ def test_processes_write_side_by_side(store, tmp_path):
 
 
 def test_answers_are_durable_holds_need_not_be(store):
-    store.open_round("run", 1, range(5), "logo", None)
+    store.rounds.open("run", 1, range(5), "logo", None)
     ada = person(store, "ada")
     statements = []
     store.database.connection.set_trace_callback(statements.append)
@@ -418,7 +420,7 @@ def test_answers_are_durable_holds_need_not_be(store):
 
 
 def test_a_full_disk_is_told_and_loses_nothing(store):
-    store.open_round("run", 1, range(5000), "logo", None)
+    store.rounds.open("run", 1, range(5000), "logo", None)
     ada = person(store, "ada")
     store.answers.record(ada, 0, "label", 1)
     pages = store.database.one("PRAGMA page_count")[0]

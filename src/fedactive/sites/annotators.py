@@ -28,7 +28,7 @@ class Annotators:
         with self.database.writing():
             known = self.named(checked)
             if known is not None and known.token_hash is not None:
-                raise StoreError(f"there is already an annotator {checked!r}; renew the token instead")
+                raise StoreError(f"there is already an annotator {checked!r}; --renew gives them a new token")
             return self._give_token(checked)
 
     def renew(self, name: str) -> str:

@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -75,8 +75,11 @@ def coordinator_run(
     from fedactive.cli import print_result, read_config
 
     coordinator = Coordinator(folder)
+    kept = coordinator.keep_plan(read_config(plan))
+    for site in coordinator.sites()[kept.experiment.clients :]:
+        print(f"{site.name} was admitted after this run began and takes part in the next", file=sys.stderr)
     try:
-        print_result(watch.run(coordinator, coordinator.keep_plan(read_config(plan))))
+        print_result(watch.run(coordinator, kept))
     except KeyboardInterrupt:
         print("\nthe run goes on; the same command shows it again", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -111,11 +114,23 @@ def site_join(
 
 
 @site_app.command("annotator")
-def site_annotator(folder: SiteFolder, name: Annotated[str, typer.Argument(help="of the person")]) -> None:
+def site_annotator(
+    folder: SiteFolder,
+    name: Annotated[str, typer.Argument(help="of the person")],
+    renew: Annotated[bool, typer.Option("--renew", help="a new token, instead of one that was lost")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="nobody signs in under this name again")] = False,
+) -> None:
     """Add somebody who labels, and show the token to sign in with, this once."""
     with the_extra():
-        from fedactive.sites.site import Site, add_annotator
-    print(add_annotator(Site.open(folder), name))
+        from fedactive.sites.site import Site
+    if renew and remove:
+        raise ConfigurationError("annotator", "--renew --remove", "one of them")
+    with closing(Site.open(folder).store()) as store:
+        if remove:
+            store.annotators.remove(name)
+            print(f"{name} cannot sign in any more; their answers stay")
+        else:
+            print(store.annotators.renew(name) if renew else store.annotators.add(name))
 
 
 @site_app.command("serve")
@@ -126,15 +141,17 @@ def site_serve(
     certificate: Annotated[Path | None, typer.Option(help="certificate of the page (PEM)")] = None,
     key: Annotated[Path | None, typer.Option(help="the certificate's key (PEM)")] = None,
     device: Annotated[str, typer.Option(help="where to train: auto, cpu or cuda")] = "auto",
+    guess: Annotated[bool, typer.Option("--guess", help="people may uncover the model's guess")] = False,
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
     with the_extra():
         from fedactive.sites.site import Site
     if (certificate is None) != (key is None):
-        raise ConfigurationError("certificate", certificate, "a certificate together with its --key")
+        given = str(certificate or key)
+        raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
     pair = (certificate, key) if certificate and key else None
-    Site.open(folder).serve(host, port, pair, device)
+    Site.open(folder).serve(host, port, pair, device, guess)
 
 
 @contextmanager

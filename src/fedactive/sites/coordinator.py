@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.runs import write_atomically, write_json
+from fedactive.runs import completed_rounds, write_atomically, write_json
 from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import make_authority_and_certificate, read_public_key
@@ -88,7 +88,8 @@ class Coordinator:
         return plan
 
     def plan(self, name: str) -> Plan:
-        return self.parse_plan(self.plan_file(name).read_text())
+        """The plan of the run with this name."""
+        return next(p for p in self.plans(self.plan_file(name).read_text()) if p.experiment.name == name)
 
     def plan_file(self, name: str) -> Path:
         return self.folder / "plans" / f"{name}.toml"
@@ -100,8 +101,18 @@ class Coordinator:
         return self.run_folder(plan) / "field.log"
 
     def parse_plan(self, text: str) -> Plan:
-        """The plan with as many clients as there are sites, and its runs in this folder."""
-        sites = self.sites()
-        if not sites:
+        """The plan for all sites; for fewer, if a run of it that began with these has not ended."""
+        plans = self.plans(text)
+        return next(filter(self.has_begun, plans), plans[0])
+
+    def plans(self, text: str) -> list[Plan]:
+        """The plan for all sites, for all but the last admitted, and so on: whom runs may have begun with."""
+        numbers = range(len(self.sites()), 0, -1)
+        if not numbers:
             raise UserError("no site is admitted yet; `fedactive coordinator admit` does that")
-        return Plan.from_toml(text, clients=len(sites), runs_dir=self.folder / "runs")
+        return [Plan.from_toml(text, clients=n, runs_dir=self.folder / "runs") for n in numbers]
+
+    def has_begun(self, plan: Plan) -> bool:
+        """And has not ended."""
+        folder = self.run_folder(plan)
+        return folder.exists() and completed_rounds(folder) < plan.experiment.rounds

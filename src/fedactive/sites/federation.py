@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +21,6 @@ from fedactive.federation import Query, QueryPhase
 from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
 from fedactive.sites.checks import (
-    BadReplyError,
     LabelCounts,
     Tested,
     check_update,
@@ -31,14 +29,12 @@ from fedactive.sites.checks import (
     tested,
     whole_number,
 )
+from fedactive.sites.correspondence import Correspondence, looks
 from fedactive.sites.journal import Journal
-from fedactive.sites.messages import PROBLEMS, Reply, Request, Transport
-from fedactive.sites.plan import Plan, card_to_plain
+from fedactive.sites.messages import Reply, Transport
+from fedactive.sites.plan import Plan
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks, while people label or sites are away
-
-T = TypeVar("T")
 
 
 class Sites:
@@ -47,8 +43,8 @@ class Sites:
     def __init__(self, plan: Plan, transport: Transport, journal: Journal) -> None:
         e = plan.experiment
         self.plan = plan
-        self.transport = transport
         self.journal = journal
+        self.sites = Correspondence(plan, transport, journal)
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
         self.algorithm = make_algorithm(e.algorithm, e.mu)
@@ -62,8 +58,8 @@ class Sites:
         """How many images each site holds; waits until every site has been there once."""
         found: dict[int, int] = {}
         for _ in looks():
-            new = self.online() - found.keys()
-            found |= self.ask("hello", new, lambda reply: whole_number(reply, "images"))
+            new = self.sites.online() - found.keys()
+            found |= self.sites.ask("hello", new, lambda reply: whole_number(reply, "images"))
             missing = [self.journal.sites[k] for k in range(self.clients) if k not in found]
             if not missing:
                 break
@@ -90,15 +86,17 @@ class Sites:
             return label_counts(reply), measured
 
         def look(sites: set[int], close: bool) -> None:
-            there, settings = self.online() & sites, {"close": int(close)}
-            asked.update(self.ask("label_status", there, label_counts, al_round=al_round, settings=settings))
+            there, settings = self.sites.online() & sites, {"close": int(close)}
+            asked.update(
+                self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
+            )
 
         for _ in looks():
             look(set(asked), close=False)
             settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
-            replies = self.ask(
+            replies = self.sites.ask(
                 "query",
-                self.online() - asked.keys(),
+                self.sites.online() - asked.keys(),
                 chosen,
                 al_round=al_round,
                 settings=settings,
@@ -159,9 +157,9 @@ class Sites:
             return Update(whole_number(reply, "samples"), reply.weights, reply.control)
 
         for _ in looks():
-            updates |= self.ask(
+            updates |= self.sites.ask(
                 "train",
-                self.online() & set(participants) - updates.keys(),
+                self.sites.online() & set(participants) - updates.keys(),
                 update,
                 al_round=al_round,
                 fl_round=fl_round,
@@ -181,7 +179,9 @@ class Sites:
         if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
             return None
         classes = self.spec.classes
-        results = self.ask("evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights)
+        results = self.sites.ask(
+            "evaluate", self.sites.online(), lambda reply: tested(reply, classes), weights=weights
+        )
         evaluation = pooled([Tested.none(classes), *results.values()])
         self.journal.accuracy(evaluation.accuracy)
         return evaluation
@@ -191,69 +191,3 @@ class Sites:
 
     def restore(self, server: Server, snapshot: list[Weights]) -> Server:
         return server
-
-    # --- asking
-
-    def online(self) -> set[int]:
-        there = self.transport.online()
-        self.journal.online(there)
-        return there
-
-    def ask(
-        self,
-        kind: str,
-        sites: Iterable[int],
-        read: Callable[[Reply], T],
-        *,
-        al_round: int = 0,
-        fl_round: int = 0,
-        settings: Mapping[str, Any] | None = None,
-        weights: Weights | None = None,
-        control: Weights | None = None,
-    ) -> dict[int, T]:
-        """What `read` makes of each site's reply. A reply that is not sound is dropped, with its reason."""
-        requests = {
-            k: Request(
-                kind,
-                self.journal.run,
-                al_round,
-                fl_round,
-                {**(settings or {}), "run": self.run_settings(k)},
-                weights or {},
-                control or {},
-            )
-            for k in sites
-        }
-        replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
-        sound: dict[int, T] = {}
-        for k, reply in sorted(replies.items()):
-            self.journal.heard(k)
-            try:
-                if reply.problem:
-                    known = reply.problem <= len(PROBLEMS)
-                    raise BadReplyError(PROBLEMS[reply.problem - 1] if known else "has an unknown problem")
-                sound[k] = read(reply)
-            except BadReplyError as reason:
-                where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
-                self.journal.dropped(k, f"{reason} ({where})")
-        return sound
-
-    def run_settings(self, site: int) -> dict[str, Any]:
-        """What a site has to know of the run."""
-        return {
-            "experiment": self.plan.experiment.to_toml(),
-            "images": card_to_plain(self.plan.images),
-            "client": site,
-            "budget": self.journal.budget or 0,
-            "clip": self.plan.rules.clip,
-            "noise": self.plan.rules.noise,
-        }
-
-
-def looks() -> Iterable[None]:
-    """For ever, with pauses that grow: soon at first, later now and then."""
-    pause = FIRST_PAUSE
-    while True:
-        yield
-        time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)

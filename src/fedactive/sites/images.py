@@ -43,7 +43,8 @@ class Report:
         lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
         lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
         if self.other_files:
-            lines.append(f"{self.other_files} files are no {', '.join(ENDINGS)} and are left out")
+            files = "1 file is" if self.other_files == 1 else f"{self.other_files} files are"
+            lines.append(f"{files} left out: not {', '.join(ENDINGS)}")
         return lines
 
 

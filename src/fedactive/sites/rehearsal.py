@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -26,7 +27,7 @@ from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower import processes
-from fedactive.sites.site import Site, add_annotator
+from fedactive.sites.site import Site
 from fedactive.split import split
 
 NAMES = ("north", "south", "west", "east")
@@ -60,7 +61,9 @@ class Rehearsal:
             site.join(self.coordinator.folder / "invitation.toml")
             self.sites.append(site)
             if annotators:
-                self.people.append(ScriptedAnnotator(site, add_annotator(site, "scripted"), known))
+                with closing(site.store()) as store:
+                    token = store.annotators.add("scripted")
+                self.people.append(ScriptedAnnotator(site, token, known))
 
     def __enter__(self) -> Rehearsal:
         """Coordinator first, for it has to admit the sites; then these, all at once."""

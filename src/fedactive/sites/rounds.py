@@ -39,6 +39,14 @@ class Counts:
     pending: int
 
 
+@dataclass(frozen=True)
+class Share:
+    """One person's part in a round: images they have answered about, and images that want their answer."""
+
+    answered: int
+    left: int
+
+
 class Rounds:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -50,8 +58,10 @@ class Rounds:
         samples: Sequence[int],
         strategy: str,
         deadline: datetime | None,
-        overlap: int,
+        *,
+        overlap: int = 1,
     ) -> None:
+        """Ask for labels, of each image by `overlap` people. The same run and round again changes nothing."""
         if overlap < 1:
             raise StoreError(f"overlap: {overlap} was given, allowed is 1 or more")
         with self.database.writing():
@@ -69,6 +79,7 @@ class Rounds:
             )
 
     def close(self, run: str, al_round: int) -> None:
+        """What is unanswered can still be labelled, late. Closing again changes nothing."""
         with self.database.writing():
             if self.find(run, al_round) is None:
                 raise StoreError(f"round {al_round} of run {run} was never opened here")
@@ -105,6 +116,17 @@ class Rounds:
         n: dict[str | None, int] = defaultdict(int, map(tuple, rows))
         requested, decided = sum(n.values()), n["label"] + n["skip"] + n["flag"]
         return Counts(requested, n["label"], n["skip"], n["flag"], requested - decided)
+
+    def share(self, wanted: Round, annotator: int) -> Share:
+        row = self.database.one(
+            "SELECT count(a.action), coalesce(sum(a.action IS NULL AND coalesce(s.final, 0) = 0"
+            f" AND coalesce(s.answers, 0) < {ANSWERS_WANTED}), 0)"
+            " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
+            " LEFT JOIN assignments a ON a.sample = q.sample AND a.annotator = ? WHERE r.id = ?",
+            annotator,
+            wanted.id,
+        )
+        return Share(*row)
 
 
 def _round(row: sqlite3.Row | None) -> Round | None:

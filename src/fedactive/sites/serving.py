@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import threading
 
@@ -11,6 +12,8 @@ from fedactive.sites.flower import processes
 from fedactive.sites.flower.control import Control
 from fedactive.sites.flower.gate import Gate
 from fedactive.sites.invitation import parse_address
+
+log = logging.getLogger(__name__)
 
 SECONDS_TO_START = 60.0
 
@@ -39,11 +42,17 @@ def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Ev
         control = Control(address, coordinator.folder / "ca.pem")
         if control.wait(SECONDS_TO_START, stopped.is_set):
             write_json(serving, {"address": address, "pid": process.pid})
+            admitted = ", ".join(site.name for site in coordinator.sites()) or "none yet"
+            log.info("there for sites at %s; admitted: %s", coordinator.address, admitted)
         control.close()
         while process.poll() is None and not stopped.wait(0.2):
             pass
         serving.unlink(missing_ok=True)
         processes.end(process)
+        if not stopped.is_set():
+            log.warning(
+                "the SuperLink ended (see %s) and is started again", coordinator.folder / "flower.log"
+            )
 
 
 def start_superlink(coordinator: Coordinator, address: str) -> subprocess.Popen[bytes]:

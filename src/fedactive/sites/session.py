@@ -1,6 +1,7 @@
 """One run at one site: the laboratory's simulation of a single client, and what must survive a restart.
 
-    round-R.json     the images that AL round R asked for, in order, and how good the local-only model was
+    round-R.json     the images that AL round R asked for, in order, what the global model took them for, and
+                     how good the local-only model was
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
                      updates were sent, and the seed of the last one's noise
 
@@ -102,17 +103,23 @@ class Session:
             self.recall(al_round - 1)
             there = placed(weights, self.simulation.engine.device) if weights else None
             phase: QueryPhase = self.simulation.query(al_round, there)
+            samples = phase.queries[0].samples
             asked = {
-                "samples": phase.queries[0].samples.tolist(),
+                "samples": samples.tolist(),
+                "guesses": self.guesses(there, samples) if there else [],
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
             }
             write_json(self.folder / f"round-{al_round}.json", asked)
         return asked
 
+    def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
+        """The global model's class for each of these images, and its probability, for people who ask."""
+        logits, _ = self.simulation.engine.infer(weights, self.holdings.images[samples])
+        sure, classes = logits.softmax(1).max(1)
+        return list(zip(classes.tolist(), sure.tolist(), strict=True))
+
     def round(self, al_round: int) -> dict[str, Any] | None:
-        """What was asked for in this round; None if this site was not asked."""
-        file = self.folder / f"round-{al_round}.json"
-        return json.loads(file.read_text()) if file.exists() else None
+        return read_round(self.folder, al_round)
 
     def asked_until(self, al_round: int) -> list[int]:
         """All samples that this run asked for, in the order of asking."""
@@ -125,7 +132,7 @@ class Session:
         labels: dict[int, int] = {}
         last = max((r for r in range(1, al_round + 1) if self.round(r)), default=None)
         if last is not None:
-            self.store.close_round(self.run, last)  # changes nothing where it is closed
+            self.store.rounds.close(self.run, last)  # changes nothing where it is closed
             labels = self.store.labels_at_close(self.run, last)
         known = [sample for sample in asked if sample in labels]
         everything = torch.arange(len(self.holdings.images))
@@ -194,6 +201,12 @@ class Session:
         ]
         loss = 0.0 if math.isnan(evaluation.loss) else evaluation.loss
         return {"tested": tested, "right": right, "loss": loss}
+
+
+def read_round(folder: Path, al_round: int) -> dict[str, Any] | None:
+    """What was asked for in this round; None if this site was not asked."""
+    file = folder / f"round-{al_round}.json"
+    return json.loads(file.read_text()) if file.exists() else None
 
 
 def digest(weights: Weights) -> str:

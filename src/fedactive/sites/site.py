@@ -26,9 +26,10 @@ from torch import Tensor
 from fedactive.data.catalog import DatasetCard
 from fedactive.engines import choose_device
 from fedactive.errors import DataError, UserError
+from fedactive.experiment import Experiment
 from fedactive.runs import write_atomically, write_json
 from fedactive.sites.flower.supernode import SuperNode
-from fedactive.sites.images import ImagePool, fit, read_images
+from fedactive.sites.images import ImagePool, Report, fit, read_images
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.page.app import PageServer, create_app
@@ -55,13 +56,14 @@ class Site:
         if (folder / "site.key").exists():
             raise UserError(f"{folder} is a site's already, and coordinators may know its key")
         names = read_classes(classes)
-        read_images(images, THUMBNAIL)  # what cannot be read is told now, not at the first run
+        tell(read_images(images, THUMBNAIL).report)  # now, not at the first run
         read_test_images(test, names, THUMBNAIL)
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"name = {json.dumps(name)}", f"images = {json.dumps(str(images.resolve()))}"]
-        lines += [f"test = {json.dumps(str(test.resolve()))}"] if test else []
-        lines += [f"classes = {json.dumps(list(names))}"]
-        write_atomically(folder / "site.toml", ("\n".join(lines) + "\n").encode())
+        values = {"name": name, "images": str(images.resolve()), "classes": list(names)}
+        values |= {"test": str(test.resolve())} if test else {}
+        # JSON's strings are TOML's, but for characters that JSON would write in two halves.
+        lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+        write_atomically(folder / "site.toml", "".join(lines).encode())
         make_site_key(folder / "site.key", folder / "site.pub", name)
         write_secret(folder / "page.secret", secrets.token_bytes(32))
         return cls.open(folder)
@@ -69,14 +71,14 @@ class Site:
     @classmethod
     def open(cls, folder: Path) -> Site:
         try:
-            values = tomllib.loads((folder / "site.toml").read_text())
+            values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None
             return cls(
                 folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
             )
         except FileNotFoundError:
             raise UserError(f"{folder} is no site's folder; `fedactive site init` makes one") from None
-        except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{folder / 'site.toml'} is damaged: {error}") from None
 
     def join(self, invitation: Path) -> Invitation:
@@ -90,22 +92,24 @@ class Site:
 
     # --- serving
 
-    def serve(self, host: str, port: int, certificate: tuple[Path, Path] | None, device: str) -> None:
-        """Page, trainer and SuperNode, until a signal ends them."""
+    def serve(
+        self, host: str, port: int, certificate: tuple[Path, Path] | None, device: str, guess: bool
+    ) -> None:
+        """Page, trainer and SuperNode, until a signal ends them; `guess`: people may see the model's."""
         if not (self.folder / "invitation.toml").exists():
             raise UserError(f"{self.name} has not joined a coordinator; `fedactive site join` does that")
-        choose_device(device)  # one that is not there is told now
+        choose_device(Experiment(device=device).device)  # what does not exist, or not here, is told now
         coordinator = Invitation.read(self.folder / "invitation.toml").address
         store = self.store()
         pool = self.read(THUMBNAIL)
+        tell(pool.report)
         secret = (self.folder / "page.secret").read_bytes()
-        app = create_app(store, pool, self.classes, secret=secret, title=self.name)
+        trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
+        offered = trainer.guess if guess else None
+        app = create_app(store, pool, self.classes, secret=secret, title=self.name, guess=offered)
         page = PageServer(app, host, port, certificate)
         write_json(self.folder / "page.json", {"address": page.address})
-        trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
         supernode = SuperNode(self.folder, coordinator, trainer.answer)
-        for line in pool.report.sentences():
-            log.warning(line)
         log.info("%s: %d images, labelling page at %s", self.name, len(pool), page.address)
         supernode.start()
         try:
@@ -137,12 +141,19 @@ class Site:
         return pool
 
 
+def tell(report: Report) -> None:
+    for line in report.sentences():
+        log.warning(line)
+
+
 def read_classes(path: Path) -> tuple[str, ...]:
     """One class per line."""
     try:
-        classes = tuple(filter(None, map(str.strip, path.read_text().splitlines())))
+        classes = tuple(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").splitlines())))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no text in UTF-8") from None
     if len(classes) < 2 or len(set(classes)) != len(classes):
         raise DataError(f"{path} must name two or more different classes, one per line")
     return classes
@@ -169,11 +180,3 @@ def read_test_images(
     if len(labels) != len(pixels) or labels.min() < 0 or labels.max() >= len(classes):
         raise DataError(f"{source}: test_labels does not number the classes of the {len(pixels)} test_images")
     return torch.from_numpy(pixels), torch.from_numpy(labels)
-
-
-def add_annotator(site: Site, name: str) -> str:
-    store = site.store()
-    try:
-        return store.add_annotator(name)
-    finally:
-        store.close()

@@ -11,8 +11,6 @@ split; the label that the answers so far agree on counts already, so that a dead
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 from fedactive.sites.annotators import Annotators
@@ -27,7 +25,7 @@ __all__ = ["Counts", "LabelStore", "StoreError"]
 class LabelStore:
     """One SQLite file, which several processes and threads may use at the same time.
 
-    The methods are the trainer's. The page works with the parts: people, rounds, queues and answers.
+    Its parts are people, rounds, queues and answers; the methods are about the labels that follow from all.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,27 +34,6 @@ class LabelStore:
         self.rounds = Rounds(self.database)
         self.queues = Queues(self.database)
         self.answers = Answers(self.database, self.rounds)
-
-    def add_annotator(self, name: str) -> str:
-        """A new person; returns their personal token, shown this once and stored as a hash."""
-        return self.annotators.add(name)
-
-    def open_round(
-        self,
-        run: str,
-        al_round: int,
-        samples: Sequence[int],
-        strategy: str,
-        deadline: datetime | None,
-        *,
-        overlap: int = 1,
-    ) -> None:
-        """Ask for labels, of each image by `overlap` people. The same run and round again changes nothing."""
-        self.rounds.open(run, al_round, samples, strategy, deadline, overlap)
-
-    def close_round(self, run: str, al_round: int) -> None:
-        """What is unanswered can still be labelled, late. Closing again changes nothing."""
-        self.rounds.close(run, al_round)
 
     def counts(self, run: str, al_round: int) -> Counts:
         """How far the labelling of a round is; all zero if it was never opened."""

@@ -30,7 +30,7 @@ from fedactive.sites.messages import (
 )
 from fedactive.sites.plan import card_from_plain, register_images
 from fedactive.sites.privacy import Cover
-from fedactive.sites.session import Holdings, Session
+from fedactive.sites.session import Holdings, Session, read_round
 from fedactive.sites.store import LabelStore
 
 log = logging.getLogger(__name__)
@@ -77,8 +77,10 @@ class Trainer:
             return Reply(problem=1 + PROBLEMS.index(FAILED))
 
     def close(self) -> None:
+        """Forget the session; the next request makes one."""
         if self.session is not None:
             self.session.close()
+        self.session = None
 
     # --- the requests
 
@@ -88,7 +90,7 @@ class Trainer:
     def query(self, request: Request) -> Reply:
         session, deadline = self.open(request), request.settings["deadline"]
         asked = session.query(request.al_round, request.weights or None)
-        self.store.open_round(
+        self.store.rounds.open(
             request.run,
             request.al_round,
             asked["samples"],
@@ -106,7 +108,7 @@ class Trainer:
         if session.round(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
         if request.settings["close"]:
-            self.store.close_round(request.run, request.al_round)
+            self.store.rounds.close(request.run, request.al_round)
         return Reply(self.progress(session, request.al_round))
 
     def train(self, request: Request) -> Reply:
@@ -119,7 +121,20 @@ class Trainer:
     def evaluate(self, request: Request) -> Reply:
         return Reply(self.open(request).evaluate(request.weights))
 
-    # --- what they share
+    # --- for the page
+
+    def guess(self, sample: int) -> tuple[int, float] | None:
+        """The class that the global model gave this image when it was asked for, and how sure it was."""
+        asking = self.store.rounds.asking_for(sample)
+        if asking is None:
+            return None
+        asked = read_round(self.folder / asking.run, asking.al_round) or {}
+        for asked_for, (label, sure) in zip(asked.get("samples", []), asked.get("guesses", []), strict=False):
+            if asked_for == sample:
+                return label, sure
+        return None  # of the first round: there was no model yet
+
+    # --- what the requests share
 
     def open(self, request: Request) -> Session:
         """The session of this run: kept from request to request, made anew when another run begins."""

@@ -97,7 +97,7 @@ def table_of(status: dict[str, Any]) -> Group:
     for name, values in status["sites"].items():
         seen = values.get("last_seen")
         table.add_row(
-            name,
+            Text(name),  # as it is: brackets in it are no markup
             "[green]online" if values.get("online") else "[red]away",
             *(str(values.get(key, "")) for key in ("labelled_in_all", "pending", "al_round", "fl_round")),
             f"{max(0, time.time() - seen):.0f} s ago" if seen else "never",

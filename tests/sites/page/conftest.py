@@ -32,7 +32,7 @@ class Site:
 
     def token(self, name: str) -> str:
         if name not in self.tokens:
-            self.tokens[name] = self.store.add_annotator(name)
+            self.tokens[name] = self.store.annotators.add(name)
         return self.tokens[name]
 
     def client(self, name: str) -> httpx.Client:

@@ -52,7 +52,7 @@ def done(browser, count):
 
 
 def test_a_round_from_the_first_key_to_the_last(site, browse):
-    site.store.open_round("run", 1, range(32), "logo", datetime.now(UTC) + timedelta(hours=2))
+    site.store.rounds.open("run", 1, range(32), "logo", datetime.now(UTC) + timedelta(hours=2))
     ada = browse(site, "ada")
     assert shown(ada) == 0
     ada.wait("document.getElementById('image').complete")
@@ -95,16 +95,16 @@ def test_a_round_from_the_first_key_to_the_last(site, browse):
     assert site.store.counts("run", 1) == Counts(32, 30, 1, 1, 0)
 
     # The end of the round, and the next one.
-    site.store.close_round("run", 1)
+    site.store.rounds.close("run", 1)
     bob.wait("document.body.innerText.includes('Round 1 is closed')")
-    site.store.open_round("run", 2, [40], "logo", None)
+    site.store.rounds.open("run", 2, [40], "logo", None)
     bob.wait("document.getElementById('work')")
     assert shown(bob) == 40
     assert ada.console() == bob.console() == []
 
 
 def test_browsing_and_changing_an_earlier_answer(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.press("1", "2", "3")
     done(ada, 3)
@@ -132,7 +132,7 @@ def test_browsing_and_changing_an_earlier_answer(site, browse):
 
 
 def test_mouse_and_keyboard_focus_both_work(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.click("[data-label='2']")
     done(ada, 1)
@@ -146,7 +146,7 @@ def test_mouse_and_keyboard_focus_both_work(site, browse):
 
 
 def test_zoom_contrast_guess_and_help(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.press("+", ".")
     style = ada.run("return [image.style.transform, image.style.filter]")
@@ -170,7 +170,7 @@ def test_zoom_contrast_guess_and_help(site, browse):
 
 
 def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.wait("document.getElementById('image').complete")
     offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -186,7 +186,7 @@ def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
 
 
 def test_an_answer_survives_the_end_of_the_session(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     assert shown(ada) == 0
     token = site.store.annotators.renew("ada")
@@ -199,7 +199,7 @@ def test_an_answer_survives_the_end_of_the_session(site, browse):
 
 
 def test_undo_when_there_is_nothing_left_to_label(site, browse):
-    site.store.open_round("run", 1, [4], "logo", None)
+    site.store.rounds.open("run", 1, [4], "logo", None)
     ada = browse(site, "ada")
     ada.press("1")
     ada.wait("document.body.innerText.includes('Round 1 is done')")
@@ -209,7 +209,7 @@ def test_undo_when_there_is_nothing_left_to_label(site, browse):
 
 
 def test_answers_come_from_label_studio(site, browse, tmp_path):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     choice = {"type": "choices", "value": {"choices": ["cross"]}}
     tasks = [
         {"data": {"image": f"train_images[{k}]"}, "annotations": [{"result": [choice]}]} for k in (2, 99)
@@ -226,10 +226,10 @@ def test_answers_come_from_label_studio(site, browse, tmp_path):
 
 
 def test_a_round_that_closes_while_somebody_labels(site, browse):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     assert shown(ada) == 0
-    site.store.close_round("run", 1)
+    site.store.rounds.close("run", 1)
     ada.press("1")
     ada.wait("document.body.innerText.includes('Round 1 is closed')")
     assert site.store.labels() == {0: 0}  # late, but not lost
@@ -239,7 +239,7 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
 
 
 def test_disagreements_are_decided(site, browse):
-    site.store.open_round("run", 1, [3], "logo", None, overlap=2)
+    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
         site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
@@ -253,7 +253,7 @@ def test_disagreements_are_decided(site, browse):
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1280, 800)])
 def test_pages_fit_the_screen(site, browse, width, height):
-    site.store.open_round("run", 1, range(9), "logo", datetime.now(UTC) + timedelta(days=3))
+    site.store.rounds.open("run", 1, range(9), "logo", datetime.now(UTC) + timedelta(days=3))
     ada = browse(site, "ada", width=width, height=height, dark=width == 820)
     for path in ("/", "/overview", "/late", "/disagreements"):
         ada.go(site.address + path)

@@ -37,8 +37,8 @@ def start(folder, port=0):
 def test_no_confirmed_label_is_lost(tmp_path):
     make_images(tmp_path / "images.npz")
     store = LabelStore(tmp_path / "labels.sqlite")
-    store.open_round("run", 1, range(5000), "logo", None)
-    tokens = [store.add_annotator(f"person {k}") for k in range(3)]
+    store.rounds.open("run", 1, range(5000), "logo", None)
+    tokens = [store.annotators.add(f"person {k}") for k in range(3)]
     store.close()
     process, address = start(tmp_path)
     confirmed: list[dict[int, int]] = [{} for _ in tokens]
@@ -81,7 +81,7 @@ def test_no_confirmed_label_is_lost(tmp_path):
         assert len(labels) - len(told) <= len(tokens)  # at most one answer each was saved but not told
         assert after["counts"]["labelled"] == len(labels)
         assert store.database.one("PRAGMA integrity_check")[0] == "ok"
-        store.close_round("run", 1)
+        store.rounds.close("run", 1)
         assert store.labels_at_close("run", 1) == labels
         store.close()
     finally:

@@ -21,7 +21,7 @@ PLACES = ["/images/0", "/api/next", "/api/history", "/api/guess/0"]
 
 @pytest.fixture
 def stranger(site):
-    site.store.open_round("run", 1, range(5), "logo", None)
+    site.store.rounds.open("run", 1, range(5), "logo", None)
     with httpx.Client(base_url=site.address) as client:
         yield client
 
@@ -55,7 +55,7 @@ def test_the_cookie_is_strict_and_signed(site, stranger):
 
 
 def test_sessions_end(site, signed_in, monkeypatch):
-    site.store.open_round("run", 1, range(5), "logo", None)
+    site.store.rounds.open("run", 1, range(5), "logo", None)
     client = signed_in("ada")
     with monkeypatch.context() as patch:
         later = time.time() + session.SECONDS_SIGNED_IN + 1
@@ -71,7 +71,7 @@ def test_sessions_end(site, signed_in, monkeypatch):
 
 @pytest.mark.parametrize("days", [-2, 2])
 def test_a_clock_that_jumps_costs_a_sign_in_and_no_answer(site, signed_in, monkeypatch, days):
-    site.store.open_round("run", 1, range(3), "logo", None)
+    site.store.rounds.open("run", 1, range(3), "logo", None)
     before = signed_in("ada")
     before.post("/api/answer", json={"sample": 0, "label": 1, "seconds": 2.0}).raise_for_status()
     real = time.time
@@ -96,7 +96,7 @@ def test_signing_out(site, signed_in):
 
 
 def test_forged_requests_are_refused(site, signed_in):
-    site.store.open_round("run", 1, range(5), "logo", None)
+    site.store.rounds.open("run", 1, range(5), "logo", None)
     client, other = signed_in("ada"), signed_in("bob")
     given = {"sample": 0, "label": 0}
     token = client.headers.pop("X-CSRF-Token")
@@ -132,7 +132,7 @@ def test_forged_requests_are_refused(site, signed_in):
     ],
 )
 def test_no_path_leads_out(site, signed_in, path):
-    site.store.open_round("run", 1, range(5), "logo", None)
+    site.store.rounds.open("run", 1, range(5), "logo", None)
     client = signed_in("ada")
     # httpx would tidy the path up: say it to the socket as it is.
     request = client.build_request("GET", "/")
@@ -201,7 +201,7 @@ def test_headers_are_strict_everywhere(site, signed_in, stranger):
 
 
 def test_pages_have_nothing_inline_and_nothing_from_elsewhere(site, signed_in):
-    site.store.open_round("run", 1, range(5), "logo", None)
+    site.store.rounds.open("run", 1, range(5), "logo", None)
     client = signed_in("ada")
     for place in ("/", "/overview", "/late", "/sign-in", "/nowhere"):
         page = client.get(place).text.lower()

@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    sites = coordinator.sites()
+    sites = coordinator.sites()[: plan.experiment.clients]  # not those admitted since the run began
     try:
         field.run(plan, FlowerTransport(grid, [site.node for site in sites]), [site.name for site in sites])
     except Exception:

@@ -27,9 +27,7 @@ class SuperNode:
         self.folder = folder
         self.coordinator = coordinator
         self.port = processes.free_port()
-        secret = secrets.token_hex(
-            32
-        ).encode()  # a new one for each start: nobody else on this machine knows it
+        secret = secrets.token_hex(32).encode()  # a new one for each start, which nobody else here knows
         self.secret_file = folder / "runner.secret"
         self.secret_file.unlink(missing_ok=True)
         write_secret(self.secret_file, secret)
