@@ -6,6 +6,7 @@ import pytest
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.page.view import classes_with_keys
 from fedactive.sites.store import Counts
 
 
@@ -20,7 +21,7 @@ def label_all(client, label=1):
 
 def test_a_program_labels_a_round(site, signed_in):
     deadline = datetime.now(UTC) + timedelta(hours=1)
-    site.store.open_round("run", 1, range(20), "logo", deadline)
+    site.store.rounds.open("run", 1, range(20), "logo", deadline)
     client = signed_in("robot")
     first = client.get("/api/next?count=3").json()
     assert [image["sample"] for image in first["images"]] == [0, 1, 2]
@@ -35,7 +36,7 @@ def test_a_program_labels_a_round(site, signed_in):
 
 
 def test_the_answer_to_an_answer_is_what_comes_next(site, signed_in):
-    site.store.open_round("run", 1, range(3), "logo", None)
+    site.store.rounds.open("run", 1, range(3), "logo", None)
     client = signed_in("ada")
     result = client.post("/api/answer", json={"sample": 0, "action": "skip", "seconds": 2.5}).json()
     assert [image["sample"] for image in result["images"]] == [1, 2]
@@ -51,12 +52,12 @@ def test_states(site, signed_in):
 
     assert state(ada) == "waiting"
     assert "Waiting for the first round" in ada.get("/").text
-    site.store.open_round("run", 1, range(3), "logo", None)
+    site.store.rounds.open("run", 1, range(3), "logo", None)
     assert state(ada) == "label"
     assert state(bob) == "others"
     assert "Your part is done" in bob.get("/").text
     ada.post("/api/answer", json={"sample": 0, "label": 0})
-    site.store.close_round("run", 1)
+    site.store.rounds.close("run", 1)
     assert state(ada) == "closed"
     page = ada.get("/").text
     assert "Round 1 is closed" in page
@@ -67,14 +68,14 @@ def test_states(site, signed_in):
     assert site.store.labels() == {0: 0, 1: 3}
     ada.post("/api/answer", json={"sample": 2, "action": "flag", "queue": "late"})
     assert "Nothing is left over" in ada.get("/late").text
-    site.store.open_round("run", 2, [9], "logo", None)
+    site.store.rounds.open("run", 2, [9], "logo", None)
     assert state(ada) == "label"
     ada.post("/api/answer", json={"sample": 9, "label": 0})
     assert "Round 2 is done" in ada.get("/").text
 
 
 def test_undo_and_history(site, signed_in):
-    site.store.open_round("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", None)
     client = signed_in("ada")
     for sample in range(3):
         client.post("/api/answer", json={"sample": sample, "label": sample})
@@ -96,7 +97,7 @@ def test_undo_and_history(site, signed_in):
 
 
 def test_keys_of_different_people_do_not_meet(site, signed_in):
-    site.store.open_round("run", 1, range(4), "logo", None)
+    site.store.rounds.open("run", 1, range(4), "logo", None)
     for k, name in enumerate(("ada", "bob")):
         client = signed_in(name)
         client.post("/api/answer", json={"sample": k, "label": 1, "key": "same"}).raise_for_status()
@@ -104,7 +105,7 @@ def test_keys_of_different_people_do_not_meet(site, signed_in):
 
 
 def test_disagreements(site, signed_in):
-    site.store.open_round("run", 1, [5, 6], "logo", None, overlap=2)
+    site.store.rounds.open("run", 1, [5, 6], "logo", None, overlap=2)
     ada, bob = signed_in("ada"), signed_in("bob")
     for client, labels in ((ada, (0, 2)), (bob, (1, 2))):
         for sample, label in zip((5, 6), labels, strict=True):
@@ -125,8 +126,42 @@ def test_disagreements(site, signed_in):
     assert "No disagreements" in ada.get("/disagreements").text
 
 
+def test_where_several_people_answer_everybody_sees_their_own_share(site, signed_in):
+    site.store.rounds.open("run", 1, range(4), "logo", None, overlap=2)
+    ada, bob, eve = signed_in("ada"), signed_in("bob"), signed_in("eve")
+    assert ada.get("/api/next").json()["mine"] == {"answered": 0, "left": 4}
+    for sample in (0, 1, 2):
+        result = ada.post("/api/answer", json={"sample": sample, "label": 0}).json()
+    assert result["mine"] == {"answered": 3, "left": 1}
+    assert result["counts"]["pending"] == 4  # nobody else has answered
+    label_all(bob)
+    assert bob.get("/api/next").json()["mine"] == {"answered": 4, "left": 0}
+    assert eve.get("/api/next").json()["mine"] == {"answered": 0, "left": 1}  # the others have their two
+
+
+@pytest.mark.parametrize(
+    ("classes", "keys"),
+    [
+        (("cat", "dog", "horse"), "123"),
+        (("0", "1", "2"), "012"),
+        (("Grade 1", "Grade 2", "not gradable", "Grade 0"), "1230"),
+        (("B", "A", "neither"), "ba1"),
+        (("F", "G", "H"), "12h"),  # F and G mean something else
+        (("stage 1", "phase 1", "phase 12"), "123"),  # 1 could be either
+    ],
+)
+def test_a_class_that_is_named_after_a_key_has_this_key(classes, keys):
+    assert classes_with_keys(classes) == list(zip(keys, classes, strict=True))
+
+
+def test_more_classes_than_keys():
+    keys = [key for key, _ in classes_with_keys([f"class of things {k:03}" for k in range(40)])]
+    assert keys[-6:] == [""] * 6
+    assert len({*keys}) == 35
+
+
 def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
-    site.store.open_round("run", 1, [6], "logo", None)
+    site.store.rounds.open("run", 1, [6], "logo", None)
     client = signed_in("ada")
     assert "guess" not in client.get("/api/next").text
     assert client.get("/api/guess/6").json() == {"label": 2, "probability": 0.75}
@@ -135,7 +170,7 @@ def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
 
 
 def test_label_studio_over_http(site, signed_in):
-    site.store.open_round("run", 1, range(2), "logo", None)
+    site.store.rounds.open("run", 1, range(2), "logo", None)
     client = signed_in("ada")
     client.post("/api/answer", json={"sample": 1, "label": 3})
     tasks = client.get("/label-studio.json?prefix=/data/local-files/?d=")
@@ -173,7 +208,7 @@ def test_label_studio_over_http(site, signed_in):
     ],
 )
 def test_what_makes_no_sense_is_refused(site, signed_in, given, status, message):
-    site.store.open_round("run", 1, [0], "logo", None)
+    site.store.rounds.open("run", 1, [0], "logo", None)
     answer = signed_in("ada").post("/api/answer", json=given)
     assert answer.status_code == status
     assert answer.json()["error"].startswith(message)
@@ -181,7 +216,7 @@ def test_what_makes_no_sense_is_refused(site, signed_in, given, status, message)
 
 
 def test_a_full_disk_is_told_and_the_page_goes_on(site, signed_in):
-    site.store.open_round("run", 1, range(50), "logo", None)
+    site.store.rounds.open("run", 1, range(50), "logo", None)
     client = signed_in("ada")
     database = site.store.database
     database.connection.execute(f"PRAGMA max_page_count = {database.one('PRAGMA page_count')[0]}")
@@ -196,7 +231,7 @@ def test_a_full_disk_is_told_and_the_page_goes_on(site, signed_in):
 
 
 def test_a_picture_that_is_gone_is_no_crash(site, signed_in):
-    site.store.open_round("run", 1, [0, 99], "logo", None)  # more than there are images
+    site.store.rounds.open("run", 1, [0, 99], "logo", None)  # more than there are images
     client = signed_in("ada")
     answer = client.get("/images/99")
     assert (answer.status_code, answer.json()) == (400, {"error": "there is no image 99: the pool has 60"})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import zip_longest
 from statistics import median
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
     requests = store.queues.next(annotator, queue, count)
     current = store.rounds.with_id(requests[0].round_id) if requests else store.rounds.current()
     counts = asdict(store.rounds.counts(current)) if current else {}
+    # A round that several people answer goes on when others do, too: then one's own share tells more.
+    mine = asdict(store.rounds.share(current, annotator.id)) if current and current.overlap > 1 else None
     state: State = "waiting"
     if requests:
         state = "label"
@@ -49,13 +51,26 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "images": images,
         "round": _round(current),
         "counts": counts,
+        "mine": mine,
         "pace": pace(store, annotator),
     }
 
 
 def classes_with_keys(classes: Sequence[str]) -> list[tuple[str, str]]:
-    """(key, class); the key is empty where there are more classes than keys."""
-    return [(key, name) for key, name in zip_longest(CLASS_KEYS[: len(classes)], classes, fillvalue="")]
+    """(key, class); the key is empty where there are more classes than keys.
+
+    A class that is named after a key, as "3", "grade 3" or "B", has this one: any other would mislead.
+    """
+    named = [_key_in(name) for name in classes]
+    own = [key if named.count(key) == 1 else "" for key in named]
+    free = iter([key for key in CLASS_KEYS if key not in own])
+    return [(key or next(free, ""), name) for key, name in zip(own, classes, strict=True)]
+
+
+def _key_in(name: str) -> str:
+    found = re.fullmatch(r"[^0-9]*([0-9])|([a-z])", name.lower())
+    key = found[1] or found[2] if found else ""
+    return key if key in CLASS_KEYS else ""
 
 
 def opinions(store: LabelStore, sample: int) -> list[Values]:

@@ -55,12 +55,15 @@ function show() {
 function progress() {
   const {counts, round, pace} = work;
   const decided = counts.requested - counts.pending;
-  byId("bar").value = counts.requested ? decided / counts.requested : 0;
-  byId("done").textContent = `${decided} of ${counts.requested} done, ${counts.pending} left`;
+  const mine = work.queue === "disputed" ? null : work.mine;  // where several people answer about each image
+  const done = mine ? mine.answered : decided, left = mine ? mine.left : counts.pending;
+  byId("bar").value = done + left ? done / (done + left) : 0;
+  byId("done").textContent = mine ? `you answered ${done}, ${left} left; the round has ${decided} of ${counts.requested}`
+    : `${decided} of ${counts.requested} done, ${left} left`;
   byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]
     .filter(Boolean).join(", ");
   byId("pace").textContent = pace
-    ? `${pace.toFixed(1)} s per image, ${duration(pace * counts.pending)} to go` : "";
+    ? `${pace.toFixed(1)} s per image, ${duration(pace * left)} to go` : "";
   byId("deadline").textContent = round.deadline ? deadline(new Date(round.deadline)) : "";
 }
 
