@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fedactive.errors import UserError
+from fedactive.sites.annotators import Annotator
 from fedactive.sites.label_studio import Imported, export_tasks, import_tasks
 from fedactive.sites.store import LabelStore
 
@@ -15,7 +16,7 @@ CLASSES = ("benign", "malignant")
 @pytest.fixture
 def store(tmp_path):
     store = LabelStore(tmp_path / "labels.sqlite")
-    store.open_round("run", 1, range(4), "logo", None)
+    store.rounds.open("run", 1, range(4), "logo", None)
     yield store
     store.close()
 
@@ -29,12 +30,15 @@ def choice(name, **more):
     return {"result": result, "was_cancelled": False, "lead_time": 3.5, **more}
 
 
-def bring(store, *tasks, by=None):
+SOMEBODY = Annotator(0, "who imports", None)
+
+
+def bring(store, *tasks, by=SOMEBODY):
     return import_tasks(store, NAMES, CLASSES, json.dumps(tasks).encode(), by)
 
 
 def test_there_and_back(store, tmp_path):
-    store.add_annotator("ada")
+    store.annotators.add("ada")
     ada = store.annotators.named("ada")
     store.answers.record(ada, 0, "label", 0, seconds=1.5)
     store.answers.record(ada, 0, "label", 1, seconds=2.5)
@@ -50,13 +54,52 @@ def test_there_and_back(store, tmp_path):
     assert tasks[1]["annotations"][0]["was_cancelled"]
     assert tasks[3]["annotations"] == []
     other = LabelStore(tmp_path / "other.sqlite")
-    other.open_round("run", 1, range(4), "logo", None)
+    other.rounds.open("run", 1, range(4), "logo", None)
     assert bring(other, *tasks) == Imported(3, 0, ())
     assert other.labels() == store.labels() == {0: 1}
     assert other.counts("run", 1) == store.counts("run", 1)
     assert bring(other, *tasks) == Imported(0, 3, ())
     assert [e.seconds for e in other.answers.history(other.annotators.named("ada"), 9)] == [None, None, 2.5]
     other.close()
+
+
+def as_label_studio_returns_it(task):
+    """What Label Studio 1.23 keeps of a task it imports: `id` becomes `import_id`, and people become its user."""
+    annotations = [
+        {
+            "id": 900 + k,
+            "completed_by": 1,
+            "result": one["result"],
+            "was_cancelled": one["was_cancelled"],
+            "ground_truth": True,
+            "lead_time": one["lead_time"],
+            "import_id": one["id"],
+        }
+        for k, one in enumerate(task["annotations"])
+    ]
+    return {"id": 77, "data": task["data"], "annotations": annotations, "drafts": [], "predictions": []}
+
+
+def test_answers_that_went_to_label_studio_do_not_come_back_as_somebody_elses(store):
+    for name, answers in {"ada": (0, 1, None), "bob": (1, 1, None)}.items():
+        store.annotators.add(name)
+        person = store.annotators.named(name)
+        for sample, label in enumerate(answers):
+            store.answers.record(person, sample, "flag" if label is None else "label", label)
+    tasks = [as_label_studio_returns_it(one) for one in export_tasks(store, NAMES, CLASSES)]
+    assert bring(store, *tasks) == Imported(0, 6, ())
+    assert [one.name for one in store.annotators.all()] == ["ada", "bob"]
+    # What was said or changed there is new.
+    tasks[3]["annotations"].append(choice("benign", completed_by=1))
+    tasks[1]["annotations"][0]["result"] = choice("benign")["result"]
+    assert bring(store, *tasks) == Imported(2, 5, ())
+    assert store.labels() == {1: 1, 3: 0}
+    assert len(store.answers.history(store.annotators.named("label-studio 1"), 9)) == 2
+
+
+@pytest.mark.parametrize("number", [True, -1, 2**70, "1", [1], 0.5, 12])
+def test_a_made_up_import_id_does_no_harm(store, number):
+    assert bring(store, task("a.png", choice("benign", import_id=number))).recorded == 1
 
 
 @pytest.mark.parametrize(
@@ -117,25 +160,24 @@ def test_what_cannot_be_used_is_left_out_and_named(store):
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1}', b"3"])
 def test_another_file_is_told(store, content):
     with pytest.raises(UserError, match=r"this is no"):
-        import_tasks(store, NAMES, CLASSES, content)
+        import_tasks(store, NAMES, CLASSES, content, SOMEBODY)
 
 
 def test_nobody_speaks_for_others_on_the_page(store):
-    store.add_annotator("ada")
-    store.add_annotator("bob")
+    store.annotators.add("ada")
+    store.annotators.add("bob")
     ada = store.annotators.named("ada")
     forged = task("a.png", choice("benign", annotator="bob"), choice("malignant", annotator="ada"))
     imported = bring(store, forged, by=ada)
     assert (imported.recorded, imported.left_out) == (1, ("task 1: bob can sign in here and answers alone",))
     assert store.labels() == {0: 1}
-    assert bring(store, forged).recorded == 1  # whoever runs the site may
 
 
 def test_labels_nobody_asked_for_wait_until_somebody_does(tmp_path):
     store = LabelStore(tmp_path / "new.sqlite")
     bring(store, task("b.png", choice("malignant")))
     assert store.labels() == {}
-    store.open_round("run", 1, [0, 1], "logo", None)
+    store.rounds.open("run", 1, [0, 1], "logo", None)
     assert store.labels() == {1: 1}
     assert store.counts("run", 1).pending == 1
     store.close()

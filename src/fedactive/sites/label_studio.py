@@ -39,13 +39,13 @@ def export_tasks(
     """Every image that was asked for, with everybody's standing answers; `prefix` goes before its name."""
     answers = defaultdict(list)
     rows = store.database.rows(
-        "SELECT e.sample, e.action, e.label, e.seconds, e.time, p.name FROM assignments a"
+        "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM assignments a"
         " JOIN annotators p ON p.id = a.annotator JOIN events e ON e.id = (SELECT max(id) FROM events x"
         "   WHERE x.sample = a.sample AND x.annotator = a.annotator AND x.final = 0 AND x.action <> 'undo'"
         "   AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = x.id))"
         " WHERE a.action IS NOT NULL ORDER BY e.id"
     )
-    for sample, action, label, seconds, time, name in rows:
+    for event, sample, action, label, seconds, time, name in rows:
         choice = {
             "from_name": FROM_NAME,
             "to_name": TO_NAME,
@@ -54,6 +54,7 @@ def export_tasks(
         }
         answers[sample].append(
             {
+                "id": event,
                 "result": [choice] if action == "label" else [],
                 "was_cancelled": action != "label",
                 "lead_time": seconds,
@@ -75,13 +76,13 @@ def import_tasks(
     names: Sequence[str],
     classes: Sequence[str],
     content: bytes,
-    by: Annotator | None = None,
+    by: Annotator,
 ) -> Imported:
     """Record the answers of an export of Label Studio, all that can be used or, if the disk is full, none.
 
     Images are found by name, whatever path or address stands before it. An answer that is there already is
-    not recorded again, so the same file can be imported twice. Who imports on the page (`by`) cannot speak
-    for others who sign in here themselves; whoever runs the site can (None).
+    not recorded again, so the same file can be imported twice, and answers that were exported can come back.
+    Who imports (`by`) cannot speak for others who sign in here themselves.
     """
     try:
         tasks = json.loads(content)
@@ -99,20 +100,15 @@ def import_tasks(
         except ValueError as error:
             left_out.append(f"task {k + 1}: {error}")
             continue
-        for person, action, label, seconds in given:
-            annotator = store.annotators.known_or_new(person)
-            if by is not None and annotator.token_hash is not None and annotator != by:
-                left_out.append(f"task {k + 1}: {person} can sign in here and answers alone")
-                continue
-            standing = store.database.one(
-                "SELECT action, label FROM assignments WHERE sample = ? AND annotator = ?",
-                sample,
-                annotator.id,
-            )
-            if standing is not None and tuple(standing) == (action, label):
+        for answer in given:
+            person = store.annotators.named(answer.person)
+            if _is_known(store, sample, person, answer):
                 known_before += 1
+            elif person is not None and person.token_hash is not None and person != by:
+                left_out.append(f"task {k + 1}: {answer.person} can sign in here and answers alone")
             else:
-                new.append((annotator, sample, action, label, seconds))
+                annotator = store.annotators.known_or_new(answer.person)
+                new.append((annotator, sample, answer.action, answer.label, answer.seconds))
     store.answers.bring_in(new)
     return Imported(len(new), known_before, tuple(left_out))
 
@@ -146,14 +142,25 @@ def _annotations(task: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return annotations
 
 
-def _answer(
-    annotation: Mapping[str, Any], numbers: Mapping[str, int]
-) -> tuple[str, Action, int | None, float | None]:
+@dataclass(frozen=True)
+class _Answer:
+    person: str
+    action: Action
+    label: int | None
+    seconds: float | None
+    event: object  # the number it had if it was exported here, as far as the file can be trusted
+
+
+def _answer(annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> _Answer:
     """Who said what, and how long it took."""
     seconds = annotation.get("lead_time")
     seconds = float(seconds) if isinstance(seconds, int | float) else None
+    event = annotation.get(
+        "import_id"
+    )  # Label Studio numbers annotations anew, and keeps what they came with
     if annotation.get("was_cancelled"):
-        return _person(annotation), "flag" if annotation.get("action") == "flag" else "skip", None, seconds
+        action: Action = "flag" if annotation.get("action") == "flag" else "skip"
+        return _Answer(_person(annotation), action, None, seconds, event)
     try:
         (choice,) = [one for one in annotation["result"] if one["type"] == "choices"]
         (name,) = choice["value"]["choices"]
@@ -161,7 +168,22 @@ def _answer(
         raise ValueError("an annotation is not a single choice") from None
     if not isinstance(name, str) or name not in numbers:
         raise ValueError(f"{name!r} is none of the classes")
-    return _person(annotation), "label", numbers[name], seconds
+    return _Answer(_person(annotation), "label", numbers[name], seconds, event)
+
+
+def _is_known(store: LabelStore, sample: int, person: Annotator | None, answer: _Answer) -> bool:
+    """Is it this person's answer here already, or one that was exported here and came back as it was?"""
+    if person is not None:
+        standing = store.database.one(
+            "SELECT action, label FROM assignments WHERE sample = ? AND annotator = ?", sample, person.id
+        )
+        if standing is not None and tuple(standing) == (answer.action, answer.label):
+            return True
+    if type(answer.event) is not int or not 0 < answer.event < 2**63:
+        return False
+    # Label Studio forgets who gave it, and what was flagged: that was no label, and still is none.
+    exported = store.answers.events("id = ? AND sample = ? AND action <> 'undo'", answer.event, sample)
+    return [event.label for event in exported] == [answer.label]
 
 
 def _person(annotation: Mapping[str, Any]) -> str:
