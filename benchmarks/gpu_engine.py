@@ -16,22 +16,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import torch
 import typer
 
+from fedactive.analysis.curves import learning_curves
 from fedactive.engines import BatchedEngine, Engine, SequentialEngine
 from fedactive.engines.batched import saved_bytes
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.weights import placed
 from fedactive.models import ModelSpec
-from fedactive.state import round_accuracy
 from plain_loop import noise, plain_loop
 
 GPU = torch.device("cuda")
@@ -100,7 +100,7 @@ def throughput(trials: int) -> None:
         value = speed(engine, model, 4, 320, 1, epochs=1)
         print(f"{f'sequential engine, {model}, tf32':50}{value:>11,.0f}", flush=True)
     for model, clients, precision, wanted in SETTINGS:
-        samples = min(1000, 50_000 // clients)
+        samples = 1024 if clients <= 40 else 64
         engine_batched = BatchedEngine(spec(model), data, Recipe(precision=precision), GPU)
         value = speed(engine_batched, model, clients, samples, trials)
         name = f"batched engine, {model}, {clients} clients, {precision}"
@@ -137,72 +137,66 @@ def start_ups() -> None:
         print(f"{f'{model}, {precision}':58}{times[0]:>10}{times[1]:>17}", flush=True)
 
 
-def train_for(duration: float, begin_at: float) -> None:
-    """Print samples/s of FL rounds from a given moment on (in a process of its own, beside others)."""
-    engine = BatchedEngine(spec("cnn4"), noise(50_000), Recipe(precision="tf32"), GPU)
-    jobs = round_of("cnn4", 10, 1000)
-    engine.train(jobs)
-    time.sleep(max(0.0, begin_at - time.time()))
-    begun, rounds = time.perf_counter(), 0
-    while time.perf_counter() - begun < duration:
-        engine.train(jobs)
-        torch.cuda.synchronize()
-        rounds += 1
-    print(rounds * 10 * 1000 * EPOCHS / (time.perf_counter() - begun))
+def train_for(engine: Engine, duration: float) -> int:
+    """FL rounds made in this time, on a stream of its own."""
+    rounds, begun = 0, time.perf_counter()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        jobs = round_of("cnn4", 10, 1024)
+        while time.perf_counter() - begun < duration:
+            engine.train(jobs)
+            torch.cuda.current_stream().synchronize()
+            rounds += 1
+    return rounds
 
 
 def side_by_side() -> None:
-    print("\nruns side by side on one GPU (cnn4, 10 clients, tf32)      samples/s of all together")
-    alone = 0.0
-    for count in (1, 2, 4):
-        code = f"import gpu_engine; gpu_engine.train_for(4, {time.time() + 20})"
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-c", code],
-                cwd=HERE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            for _ in range(count)
-        ]
-        total = sum(float(process.communicate()[0]) for process in processes)
-        alone = alone or total
-        print(f"{f'{count} at a time':58}{total:>12,.0f}  ({total / alone:.2f}x)", flush=True)
+    """Threads of one process, as those of `fedactive compare --jobs N`."""
+    data, duration = noise(50_000), 3.0
+    for precision in ("tf32", "bf16"):
+        title = f"runs side by side on one GPU (cnn4, 10 clients, {precision})"
+        print(f"\n{title:58}   samples/s of all together")
+        engines = [BatchedEngine(spec("cnn4"), data, Recipe(precision=precision), GPU) for _ in range(4)]
+        for engine in engines:
+            engine.train(round_of("cnn4", 10, 64, 1))
+        alone = 0.0
+        for count in (1, 2, 4):
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            with ThreadPoolExecutor(count) as pool:
+                rounds = sum(pool.map(train_for, engines[:count], [duration] * count))
+            total = rounds * 10 * 1024 * EPOCHS / (time.perf_counter() - begun)
+            alone = alone or total
+            print(f"{f'{count} at a time':58}{total:>12,.0f}  ({total / alone:.2f}x)", flush=True)
 
 
-def experiment(data_dir: Path, runs: Path, *options: str) -> float:
-    """One run of the command-line program on CIFAR-10 as in the paper, in seconds."""
+def on_cifar10(command: str, data_dir: Path, runs: Path, *options: str) -> float:
+    """A command of the program on CIFAR-10 as in the paper, in seconds."""
     begun = time.perf_counter()
     flags = ["--data-dir", str(data_dir), "--runs-dir", str(runs), "--partition", "reference"]
-    command = [sys.executable, "-m", "fedactive", "run", "--dataset", "cifar10", *flags, *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    whole = [sys.executable, "-m", "fedactive", command, "--dataset", "cifar10", *flags, *options]
+    subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begun
 
 
 def whole_runs(data_dir: Path) -> None:
     print("\nwhole LoGo runs on CIFAR-10 from the command line, seconds      measured  target")
     with tempfile.TemporaryDirectory() as folder:
-        for share, rounds, precision, target in ((20, 4, "tf32", 45), (80, 16, "tf32", 480)):
-            options = ["--strategy", "logo", "--rounds", str(rounds), "--precision", precision]
-            took = experiment(data_dir, Path(folder) / str(share), *options)
+        for share, precision, target in ((20, "tf32", 45), (20, "bf16", 45), (80, "bf16", 480)):
+            options = ["--strategy", "logo", "--rounds", str(share // 5), "--precision", precision]
+            took = on_cifar10("run", data_dir, Path(folder) / str(share), *options)
             print(f"{f'to {share}% labelled, {precision}':58}{took:>14.0f}{target:>8}", flush=True)
 
 
 def curves(data_dir: Path) -> None:
-    """Entropy's accuracy at 5, 10 and 15% in each precision, seed by seed."""
-    print("\naccuracy at 5, 10 and 15% labelled (entropy, CIFAR-10), by precision")
+    print("\naccuracy at 5 and 10% labelled (entropy, CIFAR-10, 3 seeds), by precision")
     with tempfile.TemporaryDirectory() as folder:
-        means = {}
-        for precision in ("fp32", "tf32", "bf16"):
-            for seed in (1, 2, 3):
-                options = ["--precision", precision, "--seed", str(seed), "--rounds", "3"]
-                experiment(data_dir, Path(folder) / precision, "--strategy", "entropy", *options)
-            files = sorted((Path(folder) / precision).glob("*/metrics.parquet"))
-            means[precision] = pd.DataFrame([round_accuracy(pd.read_parquet(file)) for file in files]) * 100
-        for precision, table in means.items():
-            cells = "   ".join(f"{table[r].mean():.2f} ± {table[r].std():.2f}" for r in table)
-            print(f"{f'{precision}, {len(table)} seeds':24}{cells}", flush=True)
+        options = ["--strategy", "entropy", "--rounds", "2", "--seed", "1,2,3"]
+        on_cifar10("compare", data_dir, Path(folder), *options, "--precision", "fp32,tf32,bf16")
+        files = [path.parent for path in Path(folder).glob("*/done.json")]
+        for precision, table in learning_curves(files).groupby("setting"):
+            by_round = table.groupby("al_round")["accuracy"]
+            cells = [f"{values.mean():.2f} ± {values.std():.2f}" for _, values in by_round]
+            print(f"{precision!s:24}{'   '.join(cells)}", flush=True)
 
 
 PARTS = ("start-up", "throughput", "side by side", "runs", "curves")
