@@ -17,6 +17,7 @@ import pytest
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.sites import watch
+from fedactive.sites.journal import read_status
 from fedactive.sites.rehearsal import Rehearsal, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -27,14 +28,14 @@ PLAN = """
 dataset = "digits"
 augment = "none"
 strategy = "logo"
-rounds = 2
-fl_rounds = 8
+rounds = 4
+fl_rounds = 4
 local_epochs = 2
 local_only_epochs = 4
 device = "cpu"
 
 [field]
-evaluate_every = 8
+evaluate_every = 4
 patience = 1.5
 """
 
@@ -63,15 +64,20 @@ def kill_coordinator(rehearsal):
     rehearsal.start("coordinator", "coordinator", "serve", str(rehearsal.coordinator.folder))
 
 
+# Each of the four in the middle of each phase: three accidents in each AL round.
 ACCIDENTS = {
+    "AL round 1: choosing": kill_site,
     "AL round 1: people are labelling": kill_supernode,
-    "AL round 1: FL round 2": kill_site,
-    "AL round 1: FL round 4": kill_superlink,
-    "AL round 1: FL round 6": kill_coordinator,
-    "AL round 2: choosing": kill_site,
+    "AL round 1: FL round 2": kill_superlink,
+    "AL round 2: choosing": kill_supernode,
     "AL round 2: people are labelling": kill_superlink,
-    "AL round 2: FL round 2": kill_supernode,
-    "AL round 2: FL round 6": kill_site,
+    "AL round 2: FL round 2": kill_coordinator,
+    "AL round 3: choosing": kill_superlink,
+    "AL round 3: people are labelling": kill_coordinator,
+    "AL round 3: FL round 2": kill_site,
+    "AL round 4: choosing": kill_coordinator,
+    "AL round 4: people are labelling": kill_site,
+    "AL round 4: FL round 2": kill_supernode,
 }
 
 
@@ -94,7 +100,7 @@ def test_the_run_ends_and_no_label_is_lost(tmp_path):
         insisting = threading.Thread(target=insist, daemon=True)
         insisting.start()
         for phase, accident in ACCIDENTS.items():
-            wait_for(lambda p=phase: p in watch.read_status(folder)["phase"], phase, 400)
+            wait_for(lambda p=phase: p in read_status(folder)["phase"], phase, 400)
             accident(rehearsal)
         insisting.join(400)
         assert results

@@ -31,6 +31,7 @@ from fedactive.runs import read_checkpoint
 from fedactive.sites import watch
 from fedactive.sites.flower import processes, wire
 from fedactive.sites.invitation import Invitation
+from fedactive.sites.journal import read_status
 from fedactive.sites.keys import make_authority_and_certificate, make_site_key
 from fedactive.sites.rehearsal import Rehearsal, end, wait_for
 from fedactive.split import split
@@ -106,10 +107,10 @@ def finished(rehearsal):
 
     watching = threading.Thread(target=watch_it)
     watching.start()
-    wait_for(lambda: "AL round 1: people" in watch.read_status(folder)["phase"], "labelling", PATIENCE)
+    wait_for(lambda: "AL round 1: people" in read_status(folder)["phase"], "labelling", PATIENCE)
     rehearsal.kill("north")
     rehearsal.start_site(rehearsal.sites[0])
-    wait_for(lambda: "AL round 2: FL round 1" in watch.read_status(folder)["phase"], "AL round 2", PATIENCE)
+    wait_for(lambda: "AL round 2: FL round 1" in read_status(folder)["phase"], "AL round 2", PATIENCE)
     rehearsal.kill("coordinator")
     watching.join()
     assert len(failures) == 1

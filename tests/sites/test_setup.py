@@ -24,6 +24,7 @@ from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.gate import LARGEST_CALL, gate
+from fedactive.sites.journal import Journal, read_status
 from fedactive.sites.keys import read_public_key
 from fedactive.sites.site import Site, read_test_images
 from fedactive.sites.watch import table_of
@@ -306,3 +307,18 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         "AL round 1",
     ):
         assert words in shown.get()
+
+
+def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
+    assert read_status(tmp_path)["phase"] == "starting"
+    before = Journal(tmp_path, ["north", "south"])
+    before.note(0, labelled_in_all=7)
+    before.online({0})
+    before.dropped(1, "sent nonsense")
+    before.phase("AL round 1: FL round 2 of 4")
+    after = Journal(tmp_path, ["north", "south"])
+    assert after.run == before.run
+    after.phase("AL round 1: FL round 3 of 4")
+    status = read_status(tmp_path)
+    assert status["sites"]["north"] == {"labelled_in_all": 7, "online": False}
+    assert [item["what"] for item in status["dropped"]] == ["south sent nonsense"]

@@ -19,6 +19,13 @@ from fedactive.runs import write_json
 log = logging.getLogger(__name__)
 
 
+def read_status(folder: Path) -> dict[str, Any]:
+    """How the run in this folder is going; `starting`, if it has not said anything yet."""
+    nothing: dict[str, Any] = {"phase": "starting", "sites": {}, "dropped": []}
+    file = folder / "status.json"
+    return nothing | json.loads(file.read_text()) if file.exists() else nothing
+
+
 class Journal:
     def __init__(self, folder: Path, sites: Sequence[str]) -> None:
         self.folder = folder
@@ -28,11 +35,10 @@ class Journal:
             self.decided = json.loads((folder / "field.json").read_text())
         else:
             write_json(folder / "field.json", self.decided)
-        self.status: dict[str, Any] = {
-            "phase": "starting",
-            "sites": {name: {"online": False} for name in sites},
-            "dropped": [],
-        }
+        # A run that goes on shows what was known of its sites, until they are heard again.
+        self.status: dict[str, Any] = read_status(folder) | {"phase": "starting"}
+        known = self.status["sites"]
+        self.status["sites"] = {name: known.get(name, {}) | {"online": False} for name in sites}
 
     # --- decisions, made once
 

@@ -19,6 +19,7 @@ from fedactive.laboratory import Result
 from fedactive.runs import completed_rounds, write_json
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.control import Control
+from fedactive.sites.journal import read_status
 from fedactive.sites.plan import Plan
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -62,14 +63,6 @@ def start(coordinator: Coordinator, control: Control, plan: Plan) -> int:
     return run
 
 
-def read_status(folder: Path) -> dict[str, Any]:
-    file = folder / "status.json"
-    status: dict[str, Any] = (
-        json.loads(file.read_text()) if file.exists() else {"phase": "starting", "sites": {}}
-    )
-    return status
-
-
 @contextmanager
 def display() -> Iterator[Any]:
     """A live table on a terminal, a line at each change elsewhere."""
@@ -105,5 +98,5 @@ def table_of(status: dict[str, Any]) -> Group:
     lines = [Text(status["phase"])]
     if (accuracy := status.get("accuracy")) is not None and accuracy == accuracy:
         lines.append(Text(f"test accuracy of the global model: {accuracy:.1%}"))
-    lines += [Text(f"dropped: {item['what']}", style="yellow") for item in status.get("dropped", [])[-3:]]
+    lines += [Text(f"dropped: {item['what']}", style="yellow") for item in status["dropped"][-3:]]
     return Group(table, *lines)
