@@ -322,3 +322,11 @@ def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
     status = read_status(tmp_path)
     assert status["sites"]["north"] == {"labelled_in_all": 7, "online": False}
     assert [item["what"] for item in status["dropped"]] == ["south sent nonsense"]
+
+
+def test_a_deadline_is_decided_once_and_can_be_given_up(tmp_path):
+    decided = Journal(tmp_path, ["north"]).deadline(1, 3600)
+    later = Journal(tmp_path, ["north"])
+    assert later.deadline(1, 60) == decided
+    assert later.deadline(2, 60) < decided
+    assert later.deadline(1, 0) is None

@@ -61,12 +61,13 @@ class Journal:
 
     def deadline(self, al_round: int, seconds: float) -> float | None:
         """When the labelling of this round ends at the latest, in seconds since 1970."""
-        deadlines = self.decided["deadlines"]
-        if seconds and str(al_round) not in deadlines:
+        if not seconds:
+            return None  # also where there was one, before the plan was changed
+        deadlines: dict[str, float] = self.decided["deadlines"]
+        if str(al_round) not in deadlines:
             deadlines[str(al_round)] = time.time() + seconds
             write_json(self.folder / "field.json", self.decided)
-        found: float | None = deadlines.get(str(al_round))
-        return found
+        return deadlines[str(al_round)]
 
     # --- how it is going
 

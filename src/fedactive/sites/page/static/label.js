@@ -58,7 +58,7 @@ function progress() {
   const mine = work.queue === "disputed" ? null : work.mine;  // where several people answer about each image
   const done = mine ? mine.answered : decided, left = mine ? mine.left : counts.pending;
   byId("bar").value = done + left ? done / (done + left) : 0;
-  byId("done").textContent = mine ? `you answered ${done}, ${left} left; the round has ${decided} of ${counts.requested}`
+  byId("done").textContent = mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
     : `${decided} of ${counts.requested} done, ${left} left`;
   byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]
     .filter(Boolean).join(", ");
