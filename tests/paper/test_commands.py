@@ -6,6 +6,10 @@ import sys
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
+
+from fedactive.errors import UserError
+from fedactive.paper.commands import app
 
 
 def paper(*arguments):
@@ -45,6 +49,21 @@ def test_an_unknown_name_is_one_sentence(command):
     assert done.returncode == 2
     assert "was given, allowed is one of" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["emd", "--alphas", "0.1;1"], "alphas: '0.1;1' was given, allowed is numbers separated by commas"),
+        (["accuracy", "--rhos", "20"], "rhos: 20.0 was given, allowed is 1 here"),
+        (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),  # so far so good
+    ],
+)
+def test_alphas_and_rhos_are_numbers_of_the_table(tmp_path, arguments, message):
+    folders = ["--runs-dir", str(tmp_path / "runs"), "--data-dir", str(tmp_path)]
+    done = CliRunner().invoke(app, ["run", *arguments, *folders])
+    assert isinstance(done.exception, UserError)
+    assert message in str(done.exception)
 
 
 def test_missing_data_is_told_before_any_run_starts(tmp_path):

@@ -49,6 +49,16 @@ def test_runs_can_be_scaled_down(tmp_path):
     assert {e.rounds for e in experiments("penalty", until=20, datasets=["cifar10"])} == {1, 4, 20}
 
 
+def test_some_alphas_and_rhos_of_a_grid():
+    made = experiments("observation", seeds=[1], alphas=[0.1, float("inf")], rhos=[1, 20])
+    assert Counter((e.rho, e.alpha) for e in made) == {
+        (1, 0.1): 2, (1, float("inf")): 2, (20, 0.1): 2, (20, float("inf")): 2,
+    }  # fmt: skip
+    assert len(experiments("emd", rhos=[5])) == 96 / 4
+    settings = experiments("penalty", seeds=[1], alphas=[1])
+    assert {(e.dataset, e.alpha) for e in settings} == {("cifar10", 1), ("svhn", 1)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -56,6 +66,8 @@ def test_runs_can_be_scaled_down(tmp_path):
         (("ensembles", {"datasets": ["cifar"]}), "did you mean 'cifar10'"),
         (("penalty", {"datasets": ["mnist"]}), "dataset: 'mnist' was given"),
         (("accuracy", {"until": 3}), "at least one budget, 5%"),
+        (("emd", {"alphas": [0.1, 0.5]}), "alphas: 0.5 was given, allowed is 0.1 or 1 or inf here"),
+        (("penalty", {"rhos": [20]}), "rhos: 20 was given, allowed is 1 here"),
     ],
 )
 def test_what_is_not_in_the_paper_is_told(arguments, message):

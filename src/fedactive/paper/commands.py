@@ -16,7 +16,7 @@ from rich.table import Table
 from fedactive.analysis.results_file import export as export_runs
 from fedactive.analysis.results_file import stored_runs
 from fedactive.compare import Comparison, report_failures, require_data, shared_among
-from fedactive.errors import UserError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.document import filled
@@ -59,6 +59,8 @@ def run(
     seeds: Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)] = None,
     datasets: Datasets = None,
     strategies: Annotated[str | None, typer.Option(help="only these, separated by commas")] = None,
+    alphas: Annotated[str | None, typer.Option(help="only these alphas, as in 0.1,inf")] = None,
+    rhos: Annotated[str | None, typer.Option(help="only these rhos, as in 1,20")] = None,
     fl_rounds: FlRounds = None,
     partition: Partition = None,
     schedule: Schedule = None,
@@ -75,6 +77,8 @@ def run(
         seeds=range(1, seeds + 1) if seeds else None,
         datasets=datasets.split(",") if datasets else None,
         strategies=strategies.split(",") if strategies else None,
+        alphas=numbers("alphas", alphas) if alphas else None,
+        rhos=numbers("rhos", rhos) if rhos else None,
         fl_rounds=fl_rounds,
         partition=partition,
         schedule=schedule,
@@ -178,6 +182,13 @@ def document(
     if not check:
         write_atomically(path, new.encode())
     print(f"{path}: {'true' if check else 'written'}")
+
+
+def numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(option, text, "numbers separated by commas, or inf") from None
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedactive.analysis.results_file import stored_runs
 from fedactive.analysis.stored import StoredRun
-from fedactive.errors import unknown_name
+from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
@@ -35,12 +35,15 @@ def experiments(
     seeds: Sequence[int] | None = None,
     datasets: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
+    alphas: Sequence[float] | None = None,
+    rhos: Sequence[float] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
     """The runs that a table or figure needs, done or not.
 
-    `until` ends them at that percent labelled, `datasets` and `strategies` leave the others out, `overrides`
-    are settings of Experiment (fl_rounds, runs_dir, partition ...); None means the paper's own.
+    `until` ends them at that percent labelled; `datasets`, `strategies`, `alphas` and `rhos` leave the others
+    out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...); None means the paper's
+    own.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
     for strategy in strategies or ():
@@ -51,7 +54,18 @@ def experiments(
     else:
         source = "emd" if name == "observation" else name
         wanted = table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
+    for field, chosen in (("alpha", alphas), ("rho", rhos)):
+        wanted = with_values(field, chosen, wanted)
     return [e for e in wanted if strategies is None or e.strategy in strategies]
+
+
+def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experiment]) -> list[Experiment]:
+    """Those with one of these alphas or rhos, which must occur among them; None is all."""
+    known = sorted({getattr(e, field) for e in wanted})
+    for value in chosen or ():
+        if value not in known:
+            raise ConfigurationError(f"{field}s", value, " or ".join(f"{v:g}" for v in known) + " here")
+    return [e for e in wanted if chosen is None or getattr(e, field) in chosen]
 
 
 def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
