@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo field-demo field-chaos test lint types unit browser clean
+.PHONY: help setup demo field-demo field-chaos test lint types unit browser reproduce-check clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
 
 setup: $(READY) ## make .venv with the pinned dependencies
 
@@ -38,6 +38,12 @@ types: setup
 
 unit: setup browser
 	$(BIN)/pytest -n 2
+
+reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
+	@for file in docs/REPRODUCTION.md results/runs.parquet; do \
+		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
+	done
+	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
 
 # Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so.
 browser: ## install Chromium for the tests, where it is missing and that needs no password
