@@ -23,6 +23,7 @@ from threading import Thread
 
 import torch
 
+from fedactive.engines import usable_cores
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import EngineShelf, run_with
@@ -72,9 +73,15 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
 class Crew:
     def __init__(self, threads: int, plugin: Path | None, log: Path) -> None:
         command = [sys.executable, "-m", "fedactive.crew", str(threads), *([str(plugin)] if plugin else [])]
+        cores = str(max(1, usable_cores() // threads))
         with log.open("w") as errors:  # what is said of no run in particular
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": cores},
             )
         self.answers: dict[str, str] = {}
         Thread(target=self.listen, daemon=True).start()

@@ -12,6 +12,7 @@ More clients than fit are trained in several goes.
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
@@ -112,8 +113,7 @@ class BatchedEngine(Engine):
 
     def give_room(self, width: int) -> None:
         """Out of memory: train fewer clients at a time from now on."""
-        self.stacks.clear()
-        self.inference = None
+        self.forget()
         torch.cuda.empty_cache()
         if width == 1:
             raise RunError("not even one client's training fits into the GPU's memory; use --device cpu")
@@ -123,9 +123,13 @@ class BatchedEngine(Engine):
             stacklevel=2,
         )
 
-    def close(self) -> None:
+    def forget(self) -> None:
         self.stacks.clear()
         self.inference = None
+        gc.collect()  # a stack refers to itself, and would keep its memory until chance has it collected
+
+    def close(self) -> None:
+        self.forget()
         if self.device.type == "cuda" and self.kind is BranchStack:
             with COMPILING:
                 torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain

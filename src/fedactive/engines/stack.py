@@ -104,7 +104,8 @@ class Stack(ABC):
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
-        self.own: dict[int, tuple[Tensor, Tensor, float]] = {}  # samples of clients that may stop, and when
+        self.own: dict[int, LocalJob] = {}  # jobs that may end early
+        self.enough = torch.full((width,), torch.inf, device=device)  # at which accuracy
         self.graph: torch.cuda.CUDAGraph | None = None
         _, channels, height, breadth = images.shape
         rows = (width, recipe.batch_size)
@@ -130,30 +131,31 @@ class Stack(ABC):
         if self.graph is None and self.parameters.is_cuda:
             self.graph = record(self.whole_step)  # nobody is active yet, so that nothing moves meanwhile
         # Nearly always all clients begin at one point, which is then brought here only once.
-        firsts = {id(job.start): k for k, job in reversed(list(enumerate(jobs)))}
-        for k in firsts.values():
-            self.layout.pack(jobs[k].start, self.parameters[k])
-            self.buffer_layout.pack(jobs[k].start, self.statistics[k])
-            for name, counter in self.counters.items():
-                counter[k] = jobs[k].start[name]
-        source = torch.tensor([firsts[id(job.start)] for job in jobs], device=self.active.device)
+        self.begin(0, jobs[0].start)
         for rows in (self.parameters, self.statistics, *self.counters.values()):
-            rows[: len(jobs)] = rows[source]
+            rows[1 : len(jobs)] = rows[0]
+        for k, job in enumerate(jobs):
+            if job.start is not jobs[0].start:
+                self.begin(k, job.start)
         if self.drift is not None:
             for k, job in enumerate(jobs):
                 self.layout.pack(job.drift or {}, self.drift[k].zero_())
         if self.start is not None:
             self.start.copy_(self.parameters)
-        place = self.images.device
-        self.own = {
-            k: (self.images[job.samples.to(place)], job.labels.to(place), job.stop_accuracy)
-            for k, job in enumerate(jobs)
-            if job.stop_accuracy is not None
-        }
+        self.own = {k: job for k, job in enumerate(jobs) if job.stop_accuracy is not None}
+        if self.own:
+            ends = [torch.inf if job.stop_accuracy is None else job.stop_accuracy for job in jobs]
+            self.enough[: len(jobs)] = torch.tensor(ends, device=self.enough.device)
         self.mu.fill_(jobs[0].proximal)
         self.velocity.zero_()
         self.steps.zero_()
         self.active.copy_(torch.arange(self.width, device=self.active.device) < len(jobs))
+
+    def begin(self, k: int, start: Weights) -> None:
+        self.layout.pack(start, self.parameters[k])
+        self.buffer_layout.pack(start, self.statistics[k])
+        for name, counter in self.counters.items():
+            counter[k] = start[name]
 
     def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         count = len(jobs)
@@ -184,16 +186,22 @@ class Stack(ABC):
             self.graph.replay()
 
     def whole_step(self) -> None:
+        self.fetch()
+        self.gradients()
+        if self.parameters.is_cuda:
+            from fedactive.engines import step_kernels
+
+            step_kernels.descend(self)
+        else:
+            self.descend()
+
+    def fetch(self) -> None:
         if self.parameters.is_cuda:
             from fedactive.engines import step_kernels
 
             step_kernels.gather(self)
-            self.gradients()
-            step_kernels.descend(self)
         else:
             self.gather()
-            self.gradients()
-            self.descend()
 
     def gather(self) -> None:
         """The images of this step, mirrored and normalised, their classes, and which places are filled."""
@@ -223,12 +231,19 @@ class Stack(ABC):
     @torch.no_grad()
     def stop(self) -> bool:
         """Clients that have learnt their own samples well enough stop; has everyone?"""
-        self.model.eval()
-        for k, (pixels, labels, enough) in self.own.items():
-            parts = pixels.split(INFERENCE_BATCH[pixels.device.type])
-            logits = torch.cat([self.logits(self.weights[k], part) for part in parts])
-            self.active[k] &= (logits.argmax(1) == labels).float().mean() < enough
+        self.active &= self.own_accuracy() < self.enough
         return not bool(self.active.any())
+
+    def own_accuracy(self) -> Tensor:
+        """By client, as far as they may stop."""
+        accuracy = torch.zeros_like(self.enough)
+        device = self.images.device
+        self.model.eval()
+        for k, job in self.own.items():
+            parts = job.samples.to(device).split(INFERENCE_BATCH[device.type])
+            logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
+            accuracy[k] = (logits.argmax(1) == job.labels.to(device)).float().mean()
+        return accuracy
 
     def logits(self, weights: Weights, pixels: Tensor) -> Tensor:
         logits: Tensor

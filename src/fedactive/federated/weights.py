@@ -13,15 +13,21 @@ Weights = dict[str, Tensor]
 def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weights:
     """Θ = Σ_k n_k Θ_k / Σ_k n_k, over parameters and buffers alike; integer buffers are rounded down."""
     total = float(sum(counts))
-    names = list(weights[0])
-    # Sums run in place over one set of tensors, not over a stack: a thousand clients need no more memory than
-    # two. The _foreach functions take all tensors in one go, which matters on a GPU.
-    kinds = [v.dtype if v.is_floating_point() else torch.float64 for v in weights[0].values()]
-    mean = [torch.zeros_like(weights[0][n], dtype=kind) for n, kind in zip(names, kinds, strict=True)]
-    for client, count in zip(weights, counts, strict=True):
-        values = [client[n].to(kind) for n, kind in zip(names, kinds, strict=True)]
-        torch._foreach_add_(mean, torch._foreach_mul(values, count / total))
-    return {n: value.to(weights[0][n].dtype) for n, value in zip(names, mean, strict=True)}
+    first = weights[0]
+    mean: Weights = {}
+    for names, kind in ((floating(first), None), (first.keys() - floating(first), torch.float64)):
+        # Sums run in place over one set of tensors, not over a stack: a thousand clients need no more memory
+        # than two. A _foreach function takes all tensors of one kind in one go, which matters on a GPU.
+        sums = {n: torch.zeros_like(first[n], dtype=kind) for n in names}
+        for client, count in zip(weights, counts, strict=True) if sums else ():
+            values = [client[n].to(kind) if kind else client[n] for n in sums]
+            torch._foreach_add_(list(sums.values()), values, alpha=count / total)
+        mean |= sums
+    return {n: mean[n].to(first[n].dtype) for n in first}
+
+
+def floating(weights: Weights) -> list[str]:
+    return [name for name, value in weights.items() if value.is_floating_point()]
 
 
 def placed(weights: Weights, device: torch.device) -> Weights:

@@ -30,11 +30,9 @@ class ModelSpec:
     classes: int
 
     def build(self) -> Classifier:
-        """The model with unset weights: what they are comes from `initial_weights` or from training."""
-        # Building on the meta device draws nothing from PyTorch's global generator.
-        with torch.device("meta"):
-            model = MODELS[self.name](self.image_shape, self.classes)
-        return model.to_empty(device="cpu")
+        """The model; what its weights are to be comes from `initial_weights` or from training."""
+        with torch.random.fork_rng(devices=()):  # PyTorch's global generator is not ours to draw from
+            return MODELS[self.name](self.image_shape, self.classes)
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """Fresh weights and BatchNorm buffers drawn from `generator`."""

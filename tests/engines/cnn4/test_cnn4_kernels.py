@@ -96,6 +96,27 @@ def test_inference_is_that_of_the_plain_model(monkeypatch):
     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
+    model, images, labels, normalise, start, recipe = setting(3, 16, 4)
+    jobs = [
+        LocalJob(start, samples, labels[samples], 1, (0.1,) * 3, k, stop_accuracy=end)
+        for k, (samples, end) in enumerate(
+            [(torch.arange(10), 0.9), (torch.arange(20, 23), 0.9), (torch.arange(5), None)]
+        )
+    ]
+    plain = BranchStack(model, images, normalise, recipe, 4, (False, False))
+    fused = stack.CNN4Stack(model, images, normalise, recipe, 4, (False, False))
+    for one in (plain, fused):
+        one.load(jobs)
+        one.parameters[1] *= 1.5  # another model for another client
+    before = fused.statistics.clone()
+    assert plain.own_accuracy()[0] > 0
+    assert torch.allclose(fused.own_accuracy()[:2], plain.own_accuracy()[:2])
+    assert torch.equal(fused.statistics, before)
+    assert not fused.stop()  # the third may not
+    assert fused.active.tolist() == [True, True, True, False]
+
+
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="bfloat16 and TF32 products need a GPU")
 @pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 5e-3), ("bf16", 5e-2)])
 def test_reduced_precision_stays_near(precision, tolerance):

@@ -6,6 +6,7 @@ One client's network is far too small for a GPU, and its first map far too large
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,8 +17,9 @@ from torch import Tensor
 from fedactive.engines.cnn4 import blocks, first_block
 from fedactive.engines.cnn4.head import head
 from fedactive.engines.cnn4.norm import ROWS
+from fedactive.engines.cnn4.own_accuracy import OwnAccuracy, rows_of
 from fedactive.engines.stack import Stack
-from fedactive.federated.local_sgd import Recipe
+from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models.cnn4 import CNN4, WIDTH
 
 SMALLEST = 16  # the narrowest matrix that the tensor cores take
@@ -91,6 +93,8 @@ class CNN4Stack(Stack):
         self.window_sums = [self.room(self.window_programs(i), 2, WIDTH) for i in range(4)]
         self.weight_parts = [self.room(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
 
+        self.check: OwnAccuracy | None = None
+
         # What kernels are told, as far as several of them share it.
         self.lengths = {"LENGTH": self.layout.length}
         self.batches = {"BATCH": batch, "PADDED": triton.next_power_of_2(max(SMALLEST, batch))}
@@ -133,6 +137,16 @@ class CNN4Stack(Stack):
             self.statistics, f"blocks.{i}.norm.running_mean"
         )  # then the variance
         return [*parameters, running, self.counters[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
+
+    def load(self, jobs: Sequence[LocalJob]) -> None:
+        super().load(jobs)
+        if self.own:
+            self.own_rows = rows_of(self.own, self)
+
+    def own_accuracy(self) -> Tensor:
+        if self.check is None:
+            self.check = OwnAccuracy(self)
+        return self.check(self.own_rows)
 
     def embed(self) -> None:
         self.work.copy_(self.parameters)
