@@ -11,7 +11,7 @@ from loopback import loopback
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
-from fedactive.sites import federation, field
+from fedactive.sites import correspondence, field
 from fedactive.sites.plan import Plan, Rules
 from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon
 
@@ -50,7 +50,7 @@ def test_epsilon():
 
 def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
     """The same question gets the same noise; another question, and another site, get another."""
-    monkeypatch.setattr(federation, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(correspondence, "FIRST_PAUSE", 0.01)
     caplog.set_level("INFO")
     experiment = small(rounds=1, fl_rounds=2, runs_dir=tmp_path / "coordinator")
     transport = loopback(experiment, tmp_path)

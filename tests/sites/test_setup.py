@@ -133,6 +133,13 @@ def test_a_device_that_does_not_exist_is_told_before_anything_is_served(coordina
         site.serve("127.0.0.1", 0, None, "tpu", guess=False)
 
 
+def test_a_site_is_served_once(coordinator, site):
+    site.join(coordinator.folder / "invitation.toml")
+    with closing(site.hold()), pytest.raises(UserError, match="north is being served already"):
+        site.serve("127.0.0.1", 0, None, "cpu", guess=False)
+    site.hold().close()  # whoever held it is gone
+
+
 def test_names_may_have_any_letters(tmp_path):
     write_pictures(tmp_path / "büld😀er", 2)
     (tmp_path / "classes.txt").write_text('café\n😀 "x"\n', encoding="utf-8")

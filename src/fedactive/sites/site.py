@@ -10,13 +10,16 @@ runs/                what the trainer remembers of each run
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import secrets
 import tomllib
 import zipfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -100,24 +103,33 @@ class Site:
             raise UserError(f"{self.name} has not joined a coordinator; `fedactive site join` does that")
         choose_device(Experiment(device=device).device)  # what does not exist, or not here, is told now
         coordinator = Invitation.read(self.folder / "invitation.toml").address
-        store = self.store()
-        pool = self.read(THUMBNAIL)
-        tell(pool.report)
-        secret = (self.folder / "page.secret").read_bytes()
-        trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
-        offered = trainer.guess if guess else None
-        app = create_app(store, pool, self.classes, secret=secret, title=self.name, guess=offered)
-        page = PageServer(app, host, port, certificate)
-        write_json(self.folder / "page.json", {"address": page.address})
-        supernode = SuperNode(self.folder, coordinator, trainer.answer)
-        log.info("%s: %d images, labelling page at %s", self.name, len(pool), page.address)
-        supernode.start()
+        with closing(self.hold()), closing(self.store()) as store:
+            pool = self.read(THUMBNAIL)
+            tell(pool.report)
+            secret = (self.folder / "page.secret").read_bytes()
+            trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
+            offered = trainer.guess if guess else None
+            app = create_app(store, pool, self.classes, secret=secret, title=self.name, guess=offered)
+            page = PageServer(app, host, port, certificate)
+            write_json(self.folder / "page.json", {"address": page.address})
+            supernode = SuperNode(self.folder, coordinator, trainer.answer)
+            log.info("%s: %d images, labelling page at %s", self.name, len(pool), page.address)
+            supernode.start()
+            try:
+                page.run()
+            finally:
+                supernode.stop()
+                trainer.close()
+
+    def hold(self) -> IO[str]:
+        """One process at a time: a second one's trainer would write over the first one's."""
+        lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until closed
         try:
-            page.run()
-        finally:
-            supernode.stop()
-            trainer.close()
-            store.close()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise UserError(f"{self.name} is being served already, by another process") from None
+        return lock
 
     def holdings(self, card: DatasetCard) -> Holdings:
         """The site's images in the form that a run wants."""
