@@ -39,10 +39,10 @@ def test_a_table_is_written_and_then_true(results, tmp_path):
     text = path.read_text()
     assert text.startswith("# Results\n\nBefore.\n<!-- table")
     assert text.endswith("<!-- end -->\nAfter.\n")
-    (row,) = [line for line in text.splitlines() if "logo" in line.lower() and "| 66.50 |" in line]
-    assert "| 65.50 |" in row  # ours at 20%: the mean of 65 and 66
+    assert "| strategy | selector | 20% paper | 20% ours | 20% difference |\n" in text
+    assert "| logo | both | 66.50 | 65.50 ± 0.71 (2) | -1.00 |\n" in text  # ours: 65 and 66
     assert CliRunner().invoke(app, ["document", str(path), "--from", str(results), "--check"]).exit_code == 0
-    path.write_text(text.replace("| 65.50 |", "| 66.50 |"))
+    path.write_text(text.replace("65.50 ±", "66.50 ±"))
     assert CliRunner().invoke(app, ["document", str(path), "--from", str(results), "--check"]).exit_code == 1
 
 
@@ -50,5 +50,40 @@ def test_mistakes_are_one_sentence(results):
     runs = list(stored_runs(results))
     with pytest.raises(UserError, match="no '<!-- table"):
         filled("nothing here", runs)
-    with pytest.raises(UserError, match="unknown option seeds; allowed"):
+    with pytest.raises(UserError, match="<!-- table: accuracy seeds=2 -->: unknown option seeds; allowed"):
         filled("<!-- table: accuracy seeds=2 -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="until is a number, not 'twenty'"):
+        filled("<!-- claims: until=twenty -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="table: '' was given"):
+        filled("<!-- table: -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="one without an end among"):
+        filled("<!-- table: emd -->\nProse to keep.\n" + EMPTY, runs)
+
+
+def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
+    made = experiments("accuracy", seeds=[1], datasets=["cifar10"], runs_dir=runs)
+    by_name = {(e.strategy, e.selector): replace(e, rounds=8) for e in made}
+    store(
+        by_name["badge", "local"], [0.5] * 3 + [0.6632] + [0.5] * 3 + [0.728]
+    )  # 20%: the paper's; 40%: +1.52
+    store(replace(by_name["badge", "global"], rounds=4), [0.5] * 3 + [0.65])
+    text = filled("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", stored_runs(runs))
+    head, _, *rows = text.splitlines()[1:-1]
+    assert head.count("%") == 6  # nothing has reached 60%
+    assert rows == [
+        "| badge | global | 65.12 | 65.00 (1) | -0.12 |  |  |  |",
+        "| badge | local | 66.32 | 66.32 (1) | +0.00 | 71.28 | 72.80 (1) | **+1.52** |",
+    ]
+
+
+def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, runs):
+    e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if (e.rho, e.alpha) == (5, float("inf")))
+    store(e, [0.5], labels=[[[0], list(range(10))]])
+    text = filled("<!-- table: emd -->\n<!-- end -->", stored_runs(runs))
+    assert "| rho | alpha | selector | measure | 10% paper | 10% ours | 10% difference |" in text
+    assert "| 5 | inf | global | local_emd | 0.213 | 0.450 (1) | +0.237 |" in text
+
+
+def test_without_runs_a_table_says_so():
+    text = filled("<!-- table: cost -->\n<!-- end -->", [])
+    assert text == "<!-- table: cost -->\nThere are no runs of this table.\n<!-- end -->"

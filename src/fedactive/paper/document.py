@@ -5,7 +5,8 @@ A table stands between two comments, of which the first says what it is:
     <!-- table: accuracy datasets=cifar10 until=40 precision=bf16 -->
     <!-- end -->
 
-Its words are the name of a table and options of `fedactive paper show`.
+Its words are the name of a table and options of `fedactive paper show`. The paper's claims with our verdicts
+stand between `<!-- claims: precision=bf16 -->` and `<!-- end -->`; options are the same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import pandas as pd
-
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import UserError
+from fedactive.paper.archive import Archive
+from fedactive.paper.claims import claims
+from fedactive.paper.markdown import OFF, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
 
-BLOCK = re.compile(r"(<!-- table: (?P<what>.+?) -->\n)(?P<table>.*?)(<!-- end -->)", re.DOTALL)
+BEGIN = r"<!-- (?P<kind>table|claims):"
+BLOCK = re.compile(
+    rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
+)
 READ: dict[str, Any] = {
     "until": float,
     "datasets": lambda text: text.split(","),
@@ -29,46 +34,43 @@ READ: dict[str, Any] = {
     "schedule": str,
     "precision": str,
 }
+OF_ACCURACY = ("accuracy", "ensembles", "algorithms")
 
 
 def filled(document: str, runs: Iterable[StoredRun]) -> str:
-    """The document with every table made anew from these runs; rows without any of ours are left out."""
+    """The document with everything between such comments made anew from these runs."""
     runs = list(runs)
 
-    def table(found: re.Match[str]) -> str:
-        name, *words = found["what"].split()
-        options = {}
-        for word in words:
-            option, _, value = word.partition("=")
-            if option not in READ:
-                allowed = ", ".join(READ)
-                raise UserError(
-                    f"<!-- table: {found['what']} -->: unknown option {option}; allowed: {allowed}"
-                )
-            options[option] = READ[option](value)
-        frame = show(name, runs, **options)
-        if "seeds" in frame:
-            frame = frame[frame["seeds"] > 0]
-        return found[1] + markdown(frame) + found[4]
+    def made(block: re.Match[str]) -> str:
+        words = block["words"].split()
+        if block["kind"] == "claims":
+            content = verdicts(claims(Archive(runs), **options(words, block)))
+        else:
+            content = table(words[0] if words else "", runs, options(words[1:], block))
+        return block["begin"] + content + block["end"]
 
-    if not BLOCK.search(document):
-        raise UserError("the document has no '<!-- table: NAME -->' ... '<!-- end -->' to fill")
-    return BLOCK.sub(table, document)
+    filled, blocks = BLOCK.subn(made, document)
+    if not blocks or blocks < len(re.findall(BEGIN, document)):
+        which = "no" if not blocks else "one without an end among its"
+        raise UserError(f"the document has {which} '<!-- table: NAME -->' ... '<!-- end -->' to fill")
+    return filled
 
 
-def markdown(frame: pd.DataFrame) -> str:
-    """The table as Markdown: the paper's number, ours ± standard deviation, seeds, difference."""
+def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
+    frame = show(name, runs, **given)
     if "ours" in frame:
-        frame = frame.drop(columns=["low", "high", "note"], errors="ignore")
-    head = [str(column).replace("_", " ") for column in frame.columns]
-    rows = [[cell(value) for value in row] for row in frame.itertuples(index=False)]
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return side_by_side(frame, **({"off": OFF} if name in OF_ACCURACY else {}))
+    return markdown(frame[frame["seeds"] > 0] if "seeds" in frame else frame)
 
 
-def cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if pd.isna(value):
-        return ""
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+def options(words: Iterable[str], block: re.Match[str]) -> dict[str, Any]:
+    found = {}
+    for word in words:
+        option, _, value = word.partition("=")
+        if option not in READ:
+            raise UserError(f"{block['begin'].strip()}: unknown option {option}; allowed: {', '.join(READ)}")
+        try:
+            found[option] = READ[option](value)
+        except ValueError:
+            raise UserError(f"{block['begin'].strip()}: {option} is a number, not {value!r}") from None
+    return found

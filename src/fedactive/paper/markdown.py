@@ -1,0 +1,81 @@
+"""Our tables as Markdown. What is bold asks for a reason: a number that is off, a claim that was not held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, RULE
+
+OFF = 1.5  # points of accuracy by which a number may differ from the paper's
+NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    head = [str(column).replace("_", " ") for column in frame.columns]
+    rows = [[plain(value) for value in row] for row in frame.itertuples(index=False)]
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def plain(value: Any) -> str:
+    if pd.isna(value):
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
+    """A table of `tables.table` with three columns for each percent labelled; what has no runs is left out.
+
+    They are the paper's number, ours ± standard deviation (seeds), and the difference, bold if beyond `off`.
+    """
+    digits = 3 if "measure" in table else 2  # the paper prints EMD with three
+    names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1]
+    table = table[table["seeds"] > 0]
+    if table.empty:
+        return "There are no runs of this table.\n"
+    cells = table.assign(
+        paper=[f"{x:.{digits}f}" for x in table["paper"]],
+        ours=[measured(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
+        difference=[bold(f"{x:+.{digits}f}", abs(x) > off) for x in table["difference"]],
+    ).pivot_table(
+        index=names,
+        columns="labelled_percent",
+        values=["paper", "ours", "difference"],
+        aggfunc="first",
+        sort=False,
+    )
+    percents = sorted(table["labelled_percent"].unique(), key=lambda p: float(str(p).split("->")[0]))
+    columns = {f"{p}% {what}": cells[what, p] for p in percents for what in ("paper", "ours", "difference")}
+    return markdown(pd.DataFrame(columns).reset_index())
+
+
+def verdicts(claims: pd.DataFrame) -> str:
+    """The claims of `claims.claims`: the rule, how many were held, and a table with a column per percent."""
+    text = [verdict(claim) for claim in claims.itertuples(index=False)]
+    table = claims.assign(text=text).pivot_table(
+        index=["claim", "where"], columns="labelled_percent", values="text", aggfunc="first", sort=False
+    )
+    table = table.sort_index(axis=1).rename(columns="{:g}%".format).reset_index()
+    found = claims[claims["seeds"] > 0]["verdict"].value_counts()
+    counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
+    return f"{RULE}\nVerdicts: {counted}.\n\n{markdown(table)}"
+
+
+def verdict(claim: Any) -> str:
+    if claim.seeds == 0:
+        return "–"
+    digits = 2 if claim.measure == "accuracy" else 3
+    paper = f", paper {claim.paper:+.{digits}f}" if pd.notna(claim.paper) else ""
+    ours = measured(claim.ours, claim.error, claim.seeds, digits, sign="+")
+    return f"{bold(claim.verdict, claim.verdict == NOT_HELD)}: {ours}{paper}"
+
+
+def measured(mean: float, spread: float, seeds: int, digits: int, sign: str = "") -> str:
+    """`66.91 ± 0.20 (4)`; one seed has no spread."""
+    return f"{mean:{sign}.{digits}f}" + (f" ± {spread:.{digits}f}" if seeds > 1 else "") + f" ({seeds})"
+
+
+def bold(text: str, yes: bool) -> str:
+    return f"**{text}**" if yes else text
