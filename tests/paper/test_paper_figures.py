@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from fedactive.analysis.results_file import stored_runs
 from fedactive.data import Dataset, load
 from fedactive.errors import ConfigurationError, DataError, RunError
 from fedactive.paper import figures
 from fedactive.paper.archive import Archive
+from fedactive.paper.drawings import line_style
 from fedactive.paper.figures import FIGURES, Request, figure
 from fedactive.paper.reproduce import experiments
-from fedactive.paper.settings import all_settings
+from fedactive.paper.settings import COMPARED, all_settings
 from fedactive.split import split
 
 
@@ -77,14 +79,51 @@ def test_comparison_figures(two_settings, draw):
 
 
 def test_curves_of_all_settings_that_have_runs_or_of_one(two_settings, draw):
+    titles = {s.title for s in all_settings()}
     everything = draw("curves")
-    labels = {s.label for s in all_settings() if s.label in everything}
-    assert len(labels) == 4
+    assert {title for title in titles if title in everything} == {
+        f"{dataset}, alpha 0.1, cnn4, budget 5%, random start" for dataset in ("cifar10", "svhn")
+    }
     one = draw("curves", setting=20)
-    assert {s.number for s in all_settings() if s.label in one} == {20}
-    assert "entropy  60.0" in one
-    with pytest.raises(RunError, match="no runs of setting 3 "):
+    assert {title for title in titles if title in one} == {all_settings()[19].title}
+    assert "entropy L  60.0" in one
+    assert "entropy G" not in one
+    assert draw("curves", setting=1).count("logo  60.0") == 1  # its runs belong to settings 1 and 20
+    with pytest.raises(RunError, match="no runs of pathmnist"):
         draw("curves", setting=3)
+
+
+def test_lines_end_where_their_runs_do_and_are_means_of_the_same_seeds(store, runs, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(
+        Axes, "plot", lambda axes, line, **style: drawn.setdefault(style["label"], []).append(line)
+    )
+    monkeypatch.setattr(Axes, "legend", lambda axes, **options: None)
+    setting = all_settings()[0]
+    for name, seed, accuracies in [
+        ("random", 1, [0.5, 0.6]),
+        ("random", 2, [0.52, 0.62]),
+        ("entropy", 1, [0.5, 0.7, 0.8]),
+        ("entropy", 2, [0.52, 0.7]),  # stopped: its third round would make the mean jump
+        ("logo", 2, [0.52, 0.64, 0.7]),
+    ]:
+        store(setting.experiment(name, seed=seed, runs_dir=runs), accuracies)
+    figure("curves", Request(Archive(stored_runs(runs)), runs / "curves.svg", setting=1))
+    accuracy, difference = drawn["entropy G  70.0 at 10%"]
+    assert accuracy.to_dict() == pytest.approx({5: 51, 10: 70})
+    assert difference.to_dict() == pytest.approx({5: 0, 10: 9})
+    accuracy, difference = drawn["logo  70.0"]
+    assert accuracy.to_dict() == pytest.approx({5: 52, 10: 64, 15: 70})
+    assert difference.to_dict() == pytest.approx({5: 0, 10: 2})  # Random of seed 2
+    assert list(drawn) == ["logo  70.0", "entropy G  70.0 at 10%", "random  61.0 at 10%"]
+
+
+def test_a_strategy_looks_the_same_by_either_model_but_for_the_dashes():
+    by_global, by_local = line_style("badge G"), line_style("badge L")
+    assert (by_global.pop("linestyle"), by_local.pop("linestyle")) == ("-", "--")
+    assert by_global == by_local
+    assert len({line_style(name)["color"] for name in COMPARED}) == 7
+    assert line_style("logo")["linewidth"] > 2 * by_local["linewidth"]
 
 
 def test_matrices_are_those_of_the_first_round(store, runs, draw, monkeypatch):

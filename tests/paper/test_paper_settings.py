@@ -10,9 +10,10 @@ from fedactive.paper.tables import TABLES, cells
 def test_there_are_38_settings_half_of_them_by_each_selector():
     settings = all_settings()
     assert [s.number for s in settings] == list(range(1, 39))
-    assert len({s.label for s in settings}) == 38
-    assert settings[0].label == "cifar10, global, alpha 0.1, cnn4, budget 5%, random start"
-    assert settings[-1].label == "svhn, local, alpha 0.1, cnn4, budget 20%, random start"
+    assert len({(s.title, s.selector) for s in settings}) == 38
+    assert len({s.title for s in settings}) == 19
+    assert settings[0].title == "cifar10, alpha 0.1, cnn4, budget 5%, random start"
+    assert settings[-1].title == "svhn, alpha 0.1, cnn4, budget 20%, random start"
 
 
 def test_the_categories_have_as_many_settings_as_the_paper_says():

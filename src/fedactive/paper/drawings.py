@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from fedactive.analysis.curves import MARKERS, PALETTE, draw_learning_curves, saved
+from fedactive.analysis.curves import MARKERS, PALETTE, saved
 from fedactive.analysis.diversity import Counts
 from fedactive.analysis.significance import AVERAGE
 from fedactive.paper.settings import COMPARED
 
+BASELINES = COMPARED[:-1]  # in their own colours, Random in grey
+LINES = dict(zip(BASELINES, zip((PALETTE[-1], *PALETTE[:5]), MARKERS, strict=False), strict=True))
 COLOURS = "cividis"  # reads the same with any colour vision, and in grey
 
 Imbalance = tuple[float, float]  # rho and alpha
@@ -120,16 +123,47 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
 
 
 def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Learning curves of one setting or many, each as far as all its strategies have got."""
-    columns = min(len(curves), 2)
-    rows = -(-len(curves) // columns)
-    with saved(path, (8 * columns, 5 * rows)) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (title, own) in zip(grid, curves.items(), strict=False):
-            common = own.groupby(["strategy", "seed"])["al_round"].max().min()
-            draw_learning_curves(axes, own[own["al_round"] <= common], title)
-        for axes in grid[len(curves) :]:
-            axes.set_visible(False)
+    """Learning curves by title, each as far as it has got; strategies are named `entropy G`, `entropy L`.
+
+    Beside them the same as differences from Random with the same seed: where accuracies go from 50 to 75%,
+    one cannot see the two points by which strategies differ.
+    """
+    with saved(path, (14, 5 * len(curves))) as figure:
+        grid = figure.subplots(len(curves), 2, squeeze=False)
+        for (left, right), (title, own) in zip(grid, curves.items(), strict=True):
+            lines = {
+                str(name): part.pivot_table(index="labelled", columns="seed", values="accuracy")
+                for name, part in own.groupby("strategy")
+            }
+            base = "random" if "random" in lines else min(lines)
+            means = {name: mean_over_seeds(line) for name, line in lines.items()}
+            furthest = max(mean.index[-1] for mean in means.values())
+            for name, mean in sorted(means.items(), key=lambda item: (-item[1].index[-1], -item[1].iloc[-1])):
+                stopped = f" at {mean.index[-1]:g}%" if mean.index[-1] < furthest else ""
+                style = line_style(name) | {"label": f"{name}  {mean.iloc[-1]:.1f}{stopped}"}
+                left.plot(mean, **style)
+                right.plot(mean_over_seeds(lines[name] - lines[base]), **style)
+            left.set(title=title, ylabel="test accuracy (%)")
+            right.set(title=f"the same less {base}, seed by seed", ylabel="points of test accuracy")
+            right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, handlelength=3.2)
+            for axes in (left, right):
+                axes.set_xlabel("labelled (% of all samples)")
+                tidy(axes)
+
+
+def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
+    """As far as all seeds have got: with fewer of them the mean would jump."""
+    return by_seed.dropna(axis="columns", how="all").dropna().mean(axis="columns")
+
+
+def line_style(name: str) -> dict[str, Any]:
+    """Strategies have their colours and markers, the local-only model's choice is dashed, LoGo stands out."""
+    strategy, _, letter = name.partition(" ")
+    if strategy == "logo":
+        return {"color": "black", "linewidth": 3.5, "zorder": 3}
+    colour, marker = LINES[strategy]
+    style = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.6}
+    return style | {"linestyle": "--" if letter == "L" else "-"}
 
 
 def draw_cost(table: pd.DataFrame, path: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
-from fedactive.paper.comparison import OVERALL, observation, penalty_by, setting_curves, win_shares
+from fedactive.paper.comparison import OVERALL, observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
     Imbalance,
     Matrices,
@@ -25,9 +26,11 @@ from fedactive.paper.drawings import (
     draw_observation,
     draw_penalty,
 )
-from fedactive.paper.settings import all_settings
+from fedactive.paper.settings import COMPARED, all_settings
 from fedactive.paper.tables import cells, table
 from fedactive.split import split
+
+LETTERS = {"global": "G", "local": "L"}  # whose model chooses, as in the paper's tables
 
 
 @dataclass(frozen=True)
@@ -105,18 +108,19 @@ def penalty_figure(request: Request) -> None:
 
 
 def curves_figure(request: Request) -> None:
-    curves = setting_curves(request.archive, **request.overrides)
-    wanted = [s for s in all_settings() if request.setting in (None, s.number)]
-    found = {s.label: curves[curves["setting"] == s.number] for s in wanted}
-    found = {label: own for label, own in found.items() if len(own)}
+    """Two settings that differ only in whose model chooses share a picture, with Random and LoGo once."""
+    titles = {s.title for s in all_settings() if request.setting in (None, s.number)}
+    found: dict[str, list[pd.DataFrame]] = {}
+    for setting in all_settings():
+        for name in COMPARED:
+            experiment = setting.experiment(name, **request.overrides)
+            line = f"{name} {LETTERS.get(experiment.selector, '')}".strip()
+            curves = request.archive.curves(experiment, strategy=line)
+            if setting.title in titles and len(curves):
+                found.setdefault(setting.title, []).append(curves)
     if not found:
-        which = (
-            f"setting {wanted[0].number} ({wanted[0].label})"
-            if len(wanted) == 1
-            else "any of the 38 settings"
-        )
-        raise nothing(which, "penalty")
-    draw_curves(found, request.path)
+        raise nothing(titles.pop() if len(titles) == 1 else "any of the 38 settings", "penalty")
+    draw_curves({title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}, request.path)
 
 
 def cost_figure(request: Request) -> None:

@@ -38,10 +38,10 @@ class PaperSetting:
     init: str
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
+        """The same for two settings that differ only in whose model chooses."""
         return (
-            f"{self.dataset}, {self.selector}, alpha {self.alpha:g}, {self.model}, "
-            f"budget {self.budget:g}%, {self.init} start"
+            f"{self.dataset}, alpha {self.alpha:g}, {self.model}, budget {self.budget:g}%, {self.init} start"
         )
 
     @property
