@@ -54,6 +54,8 @@ def test_mistakes_are_one_sentence(results):
         filled("<!-- table: accuracy seeds=2 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="until is a number, not 'twenty'"):
         filled("<!-- claims: until=twenty -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="was given, allowed is at least 20"):
+        filled("<!-- claims: until=10 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="table: '' was given"):
         filled("<!-- table: -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="one without an end among"):

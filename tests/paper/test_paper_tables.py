@@ -76,6 +76,11 @@ def test_what_is_not_in_the_paper_is_told(arguments, message):
         experiments(name, **options)
 
 
+def test_a_table_has_no_numbers_before_its_first():
+    with pytest.raises(ConfigurationError, match="until: 10 was given, allowed is at least 20"):
+        show("accuracy", [], until=10)
+
+
 def logo(seed, rounds, runs, **more):
     made = experiments("accuracy", seeds=[seed], datasets=["cifar10"], runs_dir=runs, **more)
     return replace(next(e for e in made if e.strategy == "logo"), rounds=rounds)

@@ -19,7 +19,7 @@ from scipy import stats
 from fedactive.analysis.significance import t_score
 from fedactive.analysis.stored import StoredRun
 from fedactive.paper.archive import Archive
-from fedactive.paper.tables import Cell, cells, only
+from fedactive.paper.tables import Cell, by_seed, cells, only, up_to
 
 HELD, NOT_HELD, NOT_TESTABLE = "held", "not held", "not testable"
 WRONG = 0.05  # the chance that a verdict is wrong
@@ -86,14 +86,12 @@ def claims(
     """One row per claim, place and percent: the fields of Claim, but `ours` as a mean difference with its
     standard `error` and number of `seeds`, and the `verdict`. `overrides` are settings of Experiment.
     """
-    accuracy = only(cells("accuracy", **overrides), datasets)
-    emd = [cell for cell in cells("emd", **overrides) if datasets is None or "cifar10" in datasets]
+    accuracy = up_to(until, only(cells("accuracy", **overrides), datasets))
+    emd = up_to(until, cells("emd", **overrides)) if datasets is None or "cifar10" in datasets else []
     found = [*accuracy_claims(accuracy, archive), *observations(emd, archive)]
     order = list(dict.fromkeys(claim.claim for claim in found))
     found.sort(key=lambda claim: order.index(claim.claim))  # claim by claim, not dataset by dataset
-    return pd.DataFrame(
-        [judged(claim) for claim in found if until is None or claim.labelled_percent <= until]
-    )
+    return pd.DataFrame([judged(claim) for claim in found])
 
 
 def judged(claim: Claim) -> dict[str, Any]:
@@ -116,7 +114,7 @@ def accuracy_claims(table: Iterable[Cell], archive: Archive) -> Iterator[Claim]:
         columns.setdefault((cell.columns["dataset"], cell.labelled), {})[row] = cell
     for (dataset, percent), rows in columns.items():
         place = (dataset, percent, "accuracy")
-        logo, *_ = [cell for (strategy, _), cell in rows.items() if strategy == "logo"]
+        logo = rows["logo", "both"]
         others = [cell for cell in rows.values() if cell is not logo]
         yield Claim("LoGo is best or second", *place, *above_all_but_one(logo, others, archive))
         middle = [(-0.5, rows["entropy", selector]) for selector in OTHER]
@@ -150,9 +148,8 @@ def observations(table: Iterable[Cell], archive: Archive) -> Iterator[Claim]:
 # ----------------------------------------------------------------------------------------- differences
 
 
-def difference(parts: Iterable[tuple[float, Cell]], archive: Archive) -> tuple[float, pd.Series]:
+def difference(parts: Sequence[tuple[float, Cell]], archive: Archive) -> tuple[float, pd.Series]:
     """A weighted sum of cells: in the paper's numbers, and in ours for each seed that all of them have."""
-    parts = list(parts)
     ours = pd.concat([weight * by_seed(cell, archive) for weight, cell in parts], axis=1, join="inner")
     return sum(weight * cell.paper for weight, cell in parts), ours.sum(axis=1)
 
@@ -162,8 +159,3 @@ def above_all_but_one(cell: Cell, others: Sequence[Cell], archive: Archive) -> t
     ours = pd.concat([by_seed(c, archive) for c in (cell, *others)], axis=1, join="inner", ignore_index=True)
     rival = ours.iloc[:, 1:].mean().sort_values(ascending=False, kind="stable").index[1]
     return cell.paper - sorted(c.paper for c in others)[-2], ours[0] - ours[rival]
-
-
-def by_seed(cell: Cell, archive: Archive) -> pd.Series:
-    runs = [run for run in archive.of(cell.experiment) if run.rounds >= cell.al_round]
-    return pd.Series({run.seed: cell.measure(run, cell.al_round) for run in runs}, dtype=float)

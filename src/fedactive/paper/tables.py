@@ -118,6 +118,14 @@ def only(chosen: list[Cell], datasets: Sequence[str] | None) -> list[Cell]:
     return [cell for cell in chosen if cell.experiment.dataset in kept]
 
 
+def up_to(until: float | None, chosen: list[Cell]) -> list[Cell]:
+    """The cells of no more than that percent labelled; None is all of them."""
+    first = min(cell.labelled for cell in chosen)
+    if until is not None and until < first:
+        raise ConfigurationError("until", until, f"at least {first:g}, where the paper's numbers begin")
+    return [cell for cell in chosen if until is None or cell.labelled <= until]
+
+
 def among(datasets: Sequence[str] | None, known: set[str]) -> set[str]:
     """The datasets asked for, if they are known here; None asks for all."""
     for dataset in datasets or ():
@@ -141,12 +149,16 @@ def table(
     no interval) and a `note` why there is none. A run counts as far as it has got.
     """
     rows = []
-    for cell in only(cells(name, **overrides), datasets):
-        if until is None or cell.labelled <= until:
-            runs = [run for run in archive.of(cell.experiment) if run.rounds >= cell.al_round]
-            values = np.array([cell.measure(run, cell.al_round) for run in runs])
-            rows.append(cell.columns | {"paper": cell.paper} | beside(cell.paper, values))
+    for cell in up_to(until, only(cells(name, **overrides), datasets)):
+        ours = by_seed(cell, archive).to_numpy()
+        rows.append(cell.columns | {"paper": cell.paper} | beside(cell.paper, ours))
     return pd.DataFrame(rows).astype({"inside": "boolean"})
+
+
+def by_seed(cell: Cell, archive: Archive) -> pd.Series:
+    """Our numbers, of the runs that have got so far."""
+    runs = [run for run in archive.of(cell.experiment) if run.rounds >= cell.al_round]
+    return pd.Series({run.seed: cell.measure(run, cell.al_round) for run in runs}, dtype=float)
 
 
 def beside(paper: float, values: np.ndarray) -> dict[str, Any]:
