@@ -46,6 +46,17 @@ def test_a_table_is_written_and_then_true(results, tmp_path):
     assert CliRunner().invoke(app, ["document", str(path), "--from", str(results), "--check"]).exit_code == 1
 
 
+def test_without_a_document_or_runs_nothing_is_written(tmp_path):
+    path = tmp_path / "REPRODUCTION.md"
+    missing = CliRunner().invoke(app, ["document", str(path)])
+    assert missing.exit_code == 2
+    assert "does not exist" in missing.stderr
+    path.write_text(EMPTY)
+    empty = CliRunner().invoke(app, ["document", str(path), "--from", str(tmp_path)])
+    assert str(empty.exception) == f"there are no runs in {tmp_path}"
+    assert path.read_text() == EMPTY
+
+
 def test_mistakes_are_one_sentence(results):
     runs = list(stored_runs(results))
     with pytest.raises(UserError, match="no '<!-- table"):

@@ -45,13 +45,14 @@ def test_a_name_or_ending_that_is_unknown(draw, runs, tmp_path):
         figures.draw_observation(None, tmp_path / "figure.doc")
 
 
-def test_observation_has_a_line_for_each_alpha(store, runs, draw):
-    for e in experiments("emd", seeds=[1, 2], runs_dir=runs):
-        if (e.rho, e.alpha) == (5, 1):
-            store(e, [0.5, 0.5 + 0.01 * e.seed * (e.selector == "global")])
+def test_observation_has_a_line_for_each_alpha_with_runs(store, runs, draw):
+    for e in experiments("emd", seeds=[1, 2], alphas=[1, float("inf")], rhos=[5], runs_dir=runs):
+        store(e, [0.5, 0.5 + 0.01 * e.seed * (e.selector == "global")])
     text = draw("observation")
     assert "global imbalance" in text
     assert "α = ∞" in text
+    assert "α = 1" in text
+    assert "α = 0.1" not in text
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from rich.table import Table
 from fedactive.analysis.results_file import export as export_runs
 from fedactive.analysis.results_file import stored_runs
 from fedactive.compare import Comparison, report_failures, require_data, shared_among
-from fedactive.errors import ConfigurationError, UserError
+from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.document import filled
@@ -167,15 +167,21 @@ def export(
 
 @app.command()
 def document(
-    path: Annotated[Path, typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it", exists=True, dir_okay=False),
+    ],
     source: Source = Path("results"),
     check: Annotated[
         bool, typer.Option("--check", help="change nothing, fail if a table is not true")
     ] = False,
 ) -> None:
-    """Write our tables into a document, or check that those in it say what the results say."""
+    """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
+    runs = stored_runs(source)
+    if not runs:  # a mistyped folder must not empty the tables
+        raise RunError(f"there are no runs in {source}")
     text = path.read_text()
-    new = filled(text, stored_runs(source))
+    new = filled(text, runs)
     if check and new != text:
         again = f"fedactive paper document {path} --from {source}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")

@@ -30,8 +30,9 @@ Matrices = tuple[pd.DataFrame, pd.DataFrame]  # labels, and class-wise accuracy
 
 def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
     """Figure 3, from `comparison.observation`: above zero the global model is the better selector."""
-    with saved(path, (6, 4)) as figure:
+    with saved(path, (7, 4)) as figure:
         axes = figure.subplots()
+        gaps = gaps.dropna(subset="gap")
         place = {rho: i for i, rho in enumerate(sorted(gaps["rho"].unique()))}
         for i, (alpha, part) in enumerate(gaps.groupby("alpha")):
             axes.plot(
@@ -45,7 +46,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set(ylim=(-1.05, 1.05), xlabel="global imbalance ρ", ylabel="winning rate, global less local")
         axes.set_xticks(list(place.values()), [number(rho) for rho in place])
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
         tidy(axes)
 
 
