@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
 from fedactive.federated.batches import shuffled_together, steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
@@ -29,31 +28,31 @@ class Plan:
     def of(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Plan:
         """The plan of these jobs, followed by clients that do nothing up to `width`."""
         epochs = max(job.epochs for job in jobs)
-        counts = torch.tensor([len(job.samples) for job in jobs])
-        seeds = torch.tensor([job.shuffle for job in jobs])
-        order, flips = shuffled_together(seeds.to(device), epochs, counts.to(device))
-        longest, batch = order.shape[2], recipe.batch_size
-        samples = pad_sequence([job.samples for job in jobs], batch_first=True).to(device)
-        labels = pad_sequence([job.labels for job in jobs], batch_first=True).to(device)
-        rates = np.zeros((epochs, steps_per_epoch(longest, batch), width))
+        counts = [len(job.samples) for job in jobs]
+        longest, batch = max(counts), recipe.batch_size
+        steps = steps_per_epoch(longest, batch)
+        # Filled here and sent in one piece each: on a GPU it is the number of operations that costs.
+        held = np.zeros((2, len(jobs), 1, longest), dtype=np.int64)  # codes and targets
+        over = np.zeros((len(jobs), epochs, 1), dtype=np.bool_)
+        rates = np.zeros((epochs, steps, width))
         for k, job in enumerate(jobs):
-            made = steps_per_epoch(len(job.samples), batch)
+            held[0, k, 0, : counts[k]] = 2 * job.samples.cpu().numpy()
+            held[1, k, 0, : counts[k]] = job.labels.cpu().numpy()
+            over[k, job.epochs :] = True
+            made = steps_per_epoch(counts[k], batch)
             rates[: job.epochs, :made, k] = np.reshape(job.rates, (job.epochs, made))
-        own_epochs = torch.tensor([job.epochs for job in jobs], device=device)
-        over = torch.arange(epochs, device=device) >= own_epochs[:, None]
-        absent = (order < 0) | over[:, :, None]
-        place = order.clamp_min(0).flatten(1)
-        code = samples.gather(1, place).view_as(order) * 2
-        if recipe.flip:
-            code += flips
-        targets = labels.gather(1, place).view_as(order)
 
-        rows = torch.full((*rates.shape, Row.length(batch)), -1, device=device)
-        padding = (0, rates.shape[1] * batch - longest)
-        for column, values in ((0, code), (batch, targets)):
-            filled = F.pad(values.masked_fill_(absent, -1), padding, value=-1)
-            filled = filled.view(len(jobs), epochs, -1, batch).permute(1, 2, 0, 3)
-            rows[:, :, : len(jobs), column : column + batch] = filled
+        order, flips = shuffled_together([job.shuffle for job in jobs], epochs, counts, device)
+        absent = (order < 0) | torch.from_numpy(over).to(device)
+        values = torch.from_numpy(held).to(device).expand(-1, -1, epochs, -1)
+        values = values.gather(3, order.clamp_min(0).expand(2, -1, -1, -1))
+        if recipe.flip:
+            values[0] += flips
+        values = F.pad(values.masked_fill_(absent, -1), (0, steps * batch - longest), value=-1)
+
+        rows = torch.full((epochs, steps, width, Row.length(batch)), -1, device=device)
+        columns = rows[:, :, : len(jobs), :-1].unflatten(3, (2, batch))
+        columns.copy_(values.view(2, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
         rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
         return Plan(rows)
 

@@ -6,6 +6,8 @@ answer on every device and for any number of clients at once, with no generator 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -20,14 +22,16 @@ def mirrored(seed: int, epochs: int, count: int, device: torch.device | None = N
     return _hash(~seed, epochs, count, device).lt(0)  # the sign bit of another stream
 
 
-def shuffled_together(seeds: Tensor, epochs: int, counts: Tensor) -> tuple[Tensor, Tensor]:
+def shuffled_together(
+    seeds: Sequence[int], epochs: int, counts: Sequence[int], device: torch.device
+) -> tuple[Tensor, Tensor]:
     """The orders and coins of many clients, as (clients, epochs, largest count), -1 after a client's last."""
-    largest = int(counts.max())
-    beyond = torch.arange(largest, device=seeds.device) >= counts[:, None, None]
-    keys = _hash(seeds[:, None, None], epochs, largest, seeds.device)
+    largest = max(counts)
+    seed, count = torch.tensor([seeds, counts], device=device)[:, :, None, None]
+    beyond = torch.arange(largest, device=device) >= count
+    keys, coins = _hash(torch.stack([seed, ~seed]), epochs, largest, device)
     order = keys.masked_fill_(beyond, 2**63 - 1).argsort(dim=2, stable=True)
-    flips = _hash(~seeds[:, None, None], epochs, largest, seeds.device).lt(0)
-    return order.masked_fill_(beyond, -1), flips
+    return order.masked_fill_(beyond, -1), coins.lt(0)
 
 
 def steps_per_epoch(count: int, batch_size: int) -> int:

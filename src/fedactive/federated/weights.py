@@ -20,8 +20,7 @@ def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weight
         # than two. A _foreach function takes all tensors of one kind in one go, which matters on a GPU.
         sums = {n: torch.zeros_like(first[n], dtype=kind) for n in names}
         for client, count in zip(weights, counts, strict=True) if sums else ():
-            values = [client[n].to(kind) if kind else client[n] for n in sums]
-            torch._foreach_add_(list(sums.values()), values, alpha=count / total)
+            torch._foreach_add_(list(sums.values()), [client[n] for n in sums], alpha=count / total)
         mean |= sums
     return {n: mean[n].to(first[n].dtype) for n in first}
 

@@ -23,6 +23,12 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    """PyTorch would let cuDNN round to TF32."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture(autouse=True)
 def few_programs(monkeypatch):
     """Interpreted programs cost time by their number."""
     if DEVICE.type == "cpu":
