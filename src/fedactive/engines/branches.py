@@ -29,16 +29,27 @@ class BranchStack(Stack):
         self.names = list(self.layout.places)
         self.norms = [name for name, part in self.model.named_modules() if isinstance(part, BatchNorm)]
         self.after = torch.zeros_like(self.statistics)
-        self.leaves: list[Weights] = [
-            weights
-            | {name: weights[name].detach().requires_grad_() for name in self.names}
-            | {after(name): value for name, value in self.buffer_layout.views(row).items()}
-            for weights, row in zip(self.weights, self.after, strict=True)
-        ]
-        self.gradient_views = [list(self.layout.views(self.gradient[k]).values()) for k in range(self.width)]
+        # What autocast would make of the weights in every client's pass by itself is made once for all.
+        low = self.recipe.precision == "bf16"
+        self.rounded = self.parameters.to(torch.bfloat16) if low else self.parameters
+        self.factors = [name for name, (_, shape) in self.layout.places.items() if len(shape) > 1]
+        self.summands = [name for name in self.names if name not in self.factors]
+        self.leaves = [self.leaves_of(k) for k in range(self.width)]
+        self.gradient_views = [self.layout.views(row) for row in self.gradient]
         cuda = self.parameters.is_cuda
         self.loss = torch.compile(self.mean_loss) if cuda else self.mean_loss
         self.streams = [torch.cuda.Stream() for _ in range(min(self.width, STREAMS))] if cuda else []
+
+    def leaves_of(self, k: int) -> Weights:
+        """What client k's loss is a function of."""
+        exact, rounded = self.layout.views(self.parameters[k]), self.layout.views(self.rounded[k])
+        parameters = {name: (rounded if name in self.factors else exact)[name] for name in self.names}
+        statistics = self.buffer_layout.views(self.after[k])
+        return (
+            self.weights[k]
+            | {name: value.detach().requires_grad_() for name, value in parameters.items()}
+            | {after(name): value for name, value in statistics.items()}
+        )
 
     def mean_loss(self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor) -> Tensor:
         state = weights | {f"{name}.present": present for name in self.norms}
@@ -49,6 +60,8 @@ class BranchStack(Stack):
 
     def gradients(self) -> None:
         self.model.train()
+        if self.rounded is not self.parameters:
+            self.rounded.copy_(self.parameters)
         images = self.batch.movedim(-1, 2)
         home = torch.cuda.current_stream() if self.streams else None
         for k, leaves in enumerate(self.leaves):
@@ -58,7 +71,11 @@ class BranchStack(Stack):
             with torch.cuda.stream(branch) if branch else nullcontext():
                 loss = self.loss(leaves, images[k], self.targets[k], self.present[k])
                 gradients = torch.autograd.grad(loss, [leaves[name] for name in self.names])
-                torch._foreach_copy_(self.gradient_views[k], gradients)
+                found = dict(zip(self.names, gradients, strict=True))
+                for names in (self.factors, self.summands):  # in one go as far as they are of one type
+                    torch._foreach_copy_(
+                        [self.gradient_views[k][name] for name in names], [found[name] for name in names]
+                    )
         for branch in self.streams:
             assert home is not None
             home.wait_stream(branch)
