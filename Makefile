@@ -27,7 +27,7 @@ field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, l
 field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
 	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py
 
-test: setup lint types unit ## lint, types and the whole test suite
+test: setup lint types unit reproduce-check ## lint, types, the whole test suite, the reproduction's tables
 
 lint: setup
 	$(BIN)/ruff check .

@@ -11,7 +11,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
@@ -82,37 +81,33 @@ def print_accuracy(means: pd.DataFrame, title: str) -> None:
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
-    """A picture of `draw_learning_curves`."""
-    with saved(path, (8, 5)) as figure:
-        draw_learning_curves(figure.subplots(), curves, title)
-
-
-def draw_learning_curves(axes: Axes, curves: pd.DataFrame, title: str) -> None:
     """One line per strategy, named at its end; the band spans the seeds."""
-    means = mean_curves(curves)
-    # Colours follow the names, so that a strategy looks the same in every picture of the same set.
-    style = {name: (PALETTE[i % 7], MARKERS[i % 7]) for i, name in enumerate(sorted(means.index))}
-    for name, row in means.iterrows():
-        colour, marker = style[str(name)]
-        seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
-        axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
-        axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
-    heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
-    heights += max(0.0, axes.get_ylim()[0] - heights.min())  # back up where names would run into the axis
-    for (name, row), height in zip(means.iterrows(), heights, strict=True):
-        axes.annotate(
-            f"{name}  {row.iloc[-1]:.1f}",
-            xy=(row.index[-1], row.iloc[-1]),
-            xytext=(1.01, height),
-            textcoords=("axes fraction", "data"),
-            color=style[str(name)][0],
-            va="center",
-            fontweight="bold",
-            annotation_clip=False,
-        )
-    axes.set(title=title, xlabel="labelled (% of all samples)", ylabel="test accuracy (%)")
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    with saved(path, (8, 5)) as figure:
+        axes = figure.subplots()
+        means = mean_curves(curves)
+        # Colours follow the names, so that a strategy looks the same in every picture of the same set.
+        style = {name: (PALETTE[i % 7], MARKERS[i % 7]) for i, name in enumerate(sorted(means.index))}
+        for name, row in means.iterrows():
+            colour, marker = style[str(name)]
+            seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
+            axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
+            axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
+        heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
+        heights += max(0.0, axes.get_ylim()[0] - heights.min())  # back up where names would run into the axis
+        for (name, row), height in zip(means.iterrows(), heights, strict=True):
+            axes.annotate(
+                f"{name}  {row.iloc[-1]:.1f}",
+                xy=(row.index[-1], row.iloc[-1]),
+                xytext=(1.01, height),
+                textcoords=("axes fraction", "data"),
+                color=style[str(name)][0],
+                va="center",
+                fontweight="bold",
+                annotation_clip=False,
+            )
+        axes.set(title=title, xlabel="labelled (% of all samples)", ylabel="test accuracy (%)")
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
 
 
 @contextmanager

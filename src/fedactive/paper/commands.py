@@ -66,6 +66,7 @@ def run(
     schedule: Schedule = None,
     precision: Precision = None,
     jobs: Annotated[int | None, typer.Option(help="runs at a time", min=1)] = None,
+    trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     runs_dir: RunsDir = Path("runs"),
     data_dir: DataDir = Path("data"),
@@ -89,7 +90,8 @@ def run(
     )
     missing = remaining(wanted)
     require_data(missing)
-    print(estimate(wanted), flush=True)
+    if trial:
+        print(estimate(wanted), flush=True)
     if missing:
         report_failures(Comparison(*shared_among(missing, jobs)).run())
     changed = {"fl-rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}

@@ -52,7 +52,13 @@ def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
 
 
 def verdicts(claims: pd.DataFrame) -> str:
-    """The claims of `claims.claims`: the rule, how many were held, and a table with a column per percent."""
+    """The claims of `claims.claims`: the rule, how many were held, and a table with a column per percent.
+
+    A claim without any runs is left out.
+    """
+    claims = claims[claims.groupby(["claim", "where"])["seeds"].transform("max") > 0]
+    if claims.empty:
+        return "There are no runs to judge by.\n"
     text = [verdict(claim) for claim in claims.itertuples(index=False)]
     table = claims.assign(text=text).pivot_table(
         index=["claim", "where"], columns="labelled_percent", values="text", aggfunc="first", sort=False
