@@ -6,12 +6,10 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +17,9 @@ from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment, strategy_label
 from fedactive.settings import settings_of
 from fedactive.state import round_accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; black is for text, and a grey stands for
 # their yellow, which nobody can read on white.
@@ -113,6 +114,9 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
 @contextmanager
 def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     """A figure to draw on, saved at the end of the block; text stays text in svg files."""
+    import matplotlib  # here, for most commands draw nothing and need not wait for it
+    from matplotlib.figure import Figure
+
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix[1:] not in known:
         raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{kind}" for kind in known))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 Counts = NDArray[np.int64]
 LABELLED, QUERY = "labelled", "query"
@@ -95,6 +95,6 @@ def transport_cost(
     x = points.astype(np.float64)
     centroids = np.stack([x[cluster == c].mean(axis=0) for c in range(len(names))])
     cost = ((centroids[:, None] - x[chosen][None]) ** 2).sum(axis=2)
-    M = cost[linear_sum_assignment(cost)].sum()
+    M = cost[scipy.optimize.linear_sum_assignment(cost)].sum()
     own = cost[cluster[chosen], np.arange(len(chosen))].sum()
     return float(M), float(own)

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from scipy.integrate import trapezoid
 
 PAPER_THRESHOLD = 2.776  # 5%, two-sided, for 4 degrees of freedom; the paper's 4 seeds have 3: 3.182
 SIGNIFICANCE = 0.05
@@ -113,7 +112,7 @@ def paired_tests(curves: pd.DataFrame) -> pd.DataFrame:
                 n = len(d)
                 t = t_score(d) if n > 1 else np.nan
                 # As scipy.stats.ttest_rel, which warns or says NaN where differences do not vary.
-                p = 2 * stats.t.sf(abs(t), df=n - 1) if n > 1 else np.nan
+                p = 2 * scipy.stats.t.sf(abs(t), df=n - 1) if n > 1 else np.nan
                 mean = d.mean() if n > 0 else np.nan
                 rows.append((setting, al_round, i, j, n, mean, t, p, REASONS.get(n, "")))
     columns = ["setting", "al_round", "i", "j", "n", "mean_difference", "t", "p", "reason"]
@@ -172,7 +171,7 @@ def aubc(curves: pd.DataFrame) -> pd.DataFrame:
     for run, curve in _checked(curves).sort_values("al_round").groupby(keys):
         labelled, accuracy = curve["labelled"].to_numpy(float), curve["accuracy"].to_numpy(float)
         span = labelled[-1] - labelled[0]
-        area = trapezoid(accuracy, labelled) / span if span > 0 else accuracy.mean()
+        area = scipy.integrate.trapezoid(accuracy, labelled) / span if span > 0 else accuracy.mean()
         rows.append((*run, len(curve), area))
     return _like(curves, pd.DataFrame(rows, columns=[*keys, "rounds", "aubc"]))
 

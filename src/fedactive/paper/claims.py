@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from fedactive.analysis.significance import t_score
 from fedactive.analysis.stored import StoredRun
@@ -43,16 +43,11 @@ OBSERVATIONS = [
 ]
 
 
-def quantile(seeds: int) -> float:
-    """So many standard errors a mean difference must be away from zero to decide."""
-    return float(stats.t.ppf(1 - WRONG, seeds - 1))
-
-
-RULE = f"""\
+RULE = """\
 Every number below is a difference, with the sign that makes it positive where the claim is true: ours as
 mean ± standard error over paired seeds (how many), then the paper's where it printed one. A claim is *held*
 where our mean is more than t standard errors above zero and *not held* where it is as far below, t being the
-95% quantile of Student's distribution: {", ".join(f"{quantile(n):.2f} for {n}" for n in (2, 3, 4))} seeds.
+95% quantile of Student's distribution: {quantiles} seeds.
 In between, or with one seed, it is *not testable* with these seeds; a dash means that there are no runs to
 compare. By chance one verdict in twenty may be wrong.
 
@@ -65,6 +60,17 @@ compare. By chance one verdict in twenty may be wrong.
 - *Balances*: the distance (EMD) of the labels from equal classes is lower than with the other model, on
   average over the clients (local labels) or of all clients' labels together.
 """
+
+
+def quantile(seeds: int) -> float:
+    """So many standard errors a mean difference must be away from zero to decide."""
+    return float(scipy.stats.t.ppf(1 - WRONG, seeds - 1))
+
+
+def rule() -> str:
+    """How verdicts are reached, for readers of a document."""
+    quantiles = ", ".join(f"{quantile(n):.2f} for {n}" for n in (2, 3, 4))
+    return RULE.format(quantiles=quantiles)
 
 
 class Claim(NamedTuple):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from fedactive.analysis.curves import MARKERS, PALETTE, saved
 from fedactive.analysis.diversity import Counts
 from fedactive.analysis.significance import AVERAGE
 from fedactive.paper.settings import COMPARED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BASELINES = COMPARED[:-1]  # in their own colours, Random in grey
 LINES = dict(zip(BASELINES, zip((PALETTE[-1], *PALETTE[:5]), MARKERS, strict=False), strict=True))

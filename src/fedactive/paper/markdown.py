@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, RULE
+from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, rule
 
 OFF = 1.5  # points of accuracy by which a number may differ from the paper's
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
@@ -66,7 +66,7 @@ def verdicts(claims: pd.DataFrame) -> str:
     table = table.sort_index(axis=1).rename(columns="{:g}%".format).reset_index()
     found = claims[claims["seeds"] > 0]["verdict"].value_counts()
     counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
-    return f"{RULE}\nVerdicts: {counted}.\n\n{markdown(table)}"
+    return f"{rule()}\nVerdicts: {counted}.\n\n{markdown(table)}"
 
 
 def verdict(claim: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, unknown_name
@@ -166,7 +166,7 @@ def beside(paper: float, values: np.ndarray) -> dict[str, Any]:
     n = len(values)
     mean = float(values.mean()) if n else np.nan
     std = float(values.std(ddof=1)) if n > 1 else np.nan
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / n**0.5 if n > 1 else np.nan
+    half = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / n**0.5 if n > 1 else np.nan
     return {
         "ours": mean,
         "std": std,

@@ -8,9 +8,8 @@ problem finds the counts that do, moving the fewest samples away from the shares
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import eye_array, hstack, kron, vstack
 
 from fedactive.data.partition.shares import check_request, dirichlet_shares
 
@@ -50,13 +49,14 @@ def nearest_counts(
     cost = np.concatenate([cells, 1 - 2 * fraction.ravel(), cells])
     most = np.concatenate([floor.ravel(), cells, np.tile(column_sums, K)])
 
-    row_of_cell = kron(eye_array(K), np.ones((1, C)))
-    column_of_cell = kron(np.ones((1, K)), eye_array(C))
-    sums = vstack([row_of_cell, column_of_cell])
+    sparse = scipy.sparse
+    row_of_cell = sparse.kron(sparse.eye_array(K), np.ones((1, C)))
+    column_of_cell = sparse.kron(np.ones((1, K)), sparse.eye_array(C))
+    sums = sparse.vstack([row_of_cell, column_of_cell])
     missing = np.concatenate([row_sums - floor.sum(axis=1), column_sums - floor.sum(axis=0)])
-    solution = linprog(  # type: ignore[call-overload]  # the stubs know no sparse A_eq
+    solution = scipy.optimize.linprog(  # type: ignore[call-overload]  # the stubs know no sparse A_eq
         cost,
-        A_eq=hstack([-sums, sums, sums]),
+        A_eq=sparse.hstack([-sums, sums, sums]),
         b_eq=missing,
         bounds=np.column_stack([np.zeros_like(most), most]),
         method="highs-ds",
