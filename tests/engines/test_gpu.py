@@ -1,5 +1,7 @@
 """The batched engine on a GPU; everything here is skipped where there is none."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -63,6 +65,24 @@ def test_inference_agrees_with_the_sequential_engine():
     with BatchedEngine(spec, data, recipe, GPU) as engine:
         for one, other in zip(expected, engine.infer(weights, pixels), strict=True):
             assert (one - other).norm() < 5e-3 * one.norm()
+
+
+@pytest.mark.parametrize(("model", "precision"), [("cnn4", "bf16"), ("resnet18", "bf16")])
+def test_threads_train_side_by_side_with_the_same_result(model, precision):
+    spec, data, recipe = ModelSpec(model, (3, 32, 32), 10), noise(), Recipe(precision=precision)
+    work = jobs(spec, (128, 64, 33))
+
+    def train(_):
+        with torch.cuda.stream(torch.cuda.Stream()), BatchedEngine(spec, data, recipe, GPU) as engine:
+            results = [engine.train(work) for _ in range(5)]
+            torch.cuda.current_stream().synchronize()
+            return results[-1]
+
+    (alone,) = map(train, [0])
+    with ThreadPoolExecutor(3) as pool:
+        for together in pool.map(train, range(3)):
+            for one, other in zip(alone, together, strict=True):
+                assert furthest(one.weights, other.weights) < 3e-2
 
 
 def test_too_little_memory_means_fewer_clients_at_a_time_and_the_same_result():

@@ -23,8 +23,9 @@ from torch import Tensor
 from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
+from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Plan
-from fedactive.engines.stack import COMPILING, Layout, Stack
+from fedactive.engines.stack import COMPILING, Stack
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights

@@ -9,10 +9,8 @@ kernels of its own.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 import torch
@@ -20,54 +18,13 @@ from torch import Tensor
 from torch.func import functional_call
 
 from fedactive.data.preprocess import Normalise
+from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Row
 from fedactive.federated.local_sgd import INFERENCE_BATCH, LocalJob, LocalResult, Recipe, autocast
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
 COMPILING = Lock()  # held by one thread of a process at a time; the compilers keep no order themselves
-ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads can use
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where each of some tensors lies in a row."""
-
-    places: dict[str, tuple[int, torch.Size]]
-    length: int
-
-    @staticmethod
-    def of(tensors: Iterable[tuple[str, Tensor]]) -> Layout:
-        places: dict[str, tuple[int, torch.Size]] = {}
-        end = 0
-        for name, value in tensors:
-            places[name] = (end, value.shape)
-            end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
-        return Layout(places, end)
-
-    def view(self, rows: Tensor, name: str) -> Tensor:
-        """The tensor of that name in a row or, with clients in front, in all rows; channels last."""
-        begin, shape = self.places[name]
-        # In one operation, not in four that follow from each other: there are many names.
-        strides = rows.stride()[:-1] + channels_last(shape)
-        return rows.as_strided(rows.shape[:-1] + shape, strides, rows.storage_offset() + begin)
-
-    def views(self, row: Tensor) -> Weights:
-        return {name: self.view(row, name) for name in self.places}
-
-    def pack(self, weights: Weights, row: Tensor) -> None:
-        """Write these weights, as far as they are part of the layout, into a row."""
-        views = {name: view for name, view in self.views(row).items() if name in weights}
-        if views:
-            torch._foreach_copy_(list(views.values()), [weights[name] for name in views])
-
-
-def channels_last(shape: torch.Size) -> tuple[int, ...]:
-    """The strides of a tensor of that shape, with convolutions' channels innermost."""
-    if len(shape) == 4:
-        _, into, height, width = shape
-        return (height * width * into, 1, width * into, into)
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 class Stack(ABC):

@@ -1,0 +1,55 @@
+"""Where the tensors of a model lie in one long row, of which there is one for each client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedactive.federated.weights import Weights
+
+ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads can use
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each of some tensors lies in a row."""
+
+    places: dict[str, tuple[int, torch.Size]]
+    length: int
+
+    @staticmethod
+    def of(tensors: Iterable[tuple[str, Tensor]]) -> Layout:
+        places: dict[str, tuple[int, torch.Size]] = {}
+        end = 0
+        for name, value in tensors:
+            places[name] = (end, value.shape)
+            end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
+        return Layout(places, end)
+
+    def view(self, rows: Tensor, name: str) -> Tensor:
+        """The tensor of that name in a row or, with clients in front, in all rows; channels last."""
+        begin, shape = self.places[name]
+        # In one operation, not in four that follow from each other: there are many names.
+        strides = rows.stride()[:-1] + channels_last(shape)
+        return rows.as_strided(rows.shape[:-1] + shape, strides, rows.storage_offset() + begin)
+
+    def views(self, row: Tensor) -> Weights:
+        return {name: self.view(row, name) for name in self.places}
+
+    def pack(self, weights: Weights, row: Tensor) -> None:
+        """Write these weights, as far as they are part of the layout, into a row."""
+        views = {name: view for name, view in self.views(row).items() if name in weights}
+        if views:
+            torch._foreach_copy_(list(views.values()), [weights[name] for name in views])
+
+
+def channels_last(shape: torch.Size) -> tuple[int, ...]:
+    """The strides of a tensor of that shape, with convolutions' channels innermost."""
+    if len(shape) == 4:
+        _, into, height, width = shape
+        return (height * width * into, 1, width * into, into)
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
