@@ -25,7 +25,7 @@ from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
 from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Plan
-from fedactive.engines.stack import COMPILING, Stack
+from fedactive.engines.stack import Stack
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
@@ -114,7 +114,7 @@ class BatchedEngine(Engine):
 
     def give_room(self, width: int) -> None:
         """Out of memory: train fewer clients at a time from now on."""
-        self.forget()
+        self.close()
         torch.cuda.empty_cache()
         if width == 1:
             raise RunError("not even one client's training fits into the GPU's memory; use --device cpu")
@@ -124,16 +124,10 @@ class BatchedEngine(Engine):
             stacklevel=2,
         )
 
-    def forget(self) -> None:
+    def close(self) -> None:
         self.stacks.clear()
         self.inference = None
         gc.collect()  # a stack refers to itself, and would keep its memory until chance has it collected
-
-    def close(self) -> None:
-        self.forget()
-        if self.device.type == "cuda" and self.kind is BranchStack:
-            with COMPILING:
-                torch.compiler.reset()  # it keeps only so many versions of a function; those on disk remain
 
 
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:

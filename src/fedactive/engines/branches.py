@@ -6,6 +6,7 @@ compiled once; recorded for every client as a branch of its own in one CUDA grap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, final
 
@@ -37,7 +38,7 @@ class BranchStack(Stack):
         self.leaves = [self.leaves_of(k) for k in range(self.width)]
         self.gradient_views = [self.layout.views(row) for row in self.gradient]
         cuda = self.parameters.is_cuda
-        self.loss = torch.compile(self.mean_loss) if cuda else self.mean_loss
+        self.loss = compiled(self.mean_loss) if cuda else self.mean_loss
         self.streams = [torch.cuda.Stream() for _ in range(min(self.width, STREAMS))] if cuda else []
 
     def leaves_of(self, k: int) -> Weights:
@@ -80,6 +81,12 @@ class BranchStack(Stack):
             assert home is not None
             home.wait_stream(branch)
         self.statistics.copy_(self.after)
+
+
+def compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    # Every stack has a version of its own. PyTorch keeps 8 of a function, then runs it as it stands.
+    torch._dynamo.config.recompile_limit = 1024
+    return torch.compile(loss)
 
 
 def after(name: str) -> str:
