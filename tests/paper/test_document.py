@@ -46,6 +46,19 @@ def test_a_table_is_written_and_then_true(results, tmp_path):
     assert CliRunner().invoke(app, ["document", str(path), "--from", str(results), "--check"]).exit_code == 1
 
 
+def test_a_setting_without_printed_numbers_has_ours_alone(results):
+    runs = stored_runs(results)
+    text = filled("<!-- setting: 1 until=15 -->\n<!-- end -->", runs)
+    assert "| strategy | 5% | 10% | 15% |\n" in text
+    assert "| logo | 50.00 ± 0.00 (2) | 60.00 ± 0.00 (2) | 62.00 ± 0.00 (2) |\n" in text
+    for mistake, sentence in (
+        ("99", "the number of a setting is missing, 1 to 38"),
+        ("1 datasets=svhn", "unknown option datasets"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            filled(f"<!-- setting: {mistake} -->\n<!-- end -->", runs)
+
+
 def test_without_a_document_or_runs_nothing_is_written(tmp_path):
     path = tmp_path / "REPRODUCTION.md"
     missing = CliRunner().invoke(app, ["document", str(path)])

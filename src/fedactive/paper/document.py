@@ -5,24 +5,27 @@ A table stands between two comments, of which the first says what it is:
     <!-- table: accuracy datasets=cifar10 until=40 precision=bf16 -->
     <!-- end -->
 
-Its words are the name of a table and options of `fedactive paper show`. The paper's claims with our verdicts
-stand between `<!-- claims: precision=bf16 -->` and `<!-- end -->`; options are the same.
+Its words are the name of a table and options of `fedactive paper show`. Of settings that the paper has no
+printed numbers of, `<!-- setting: 13 precision=bf16 -->` (see `fedactive paper settings`) has ours alone. The
+paper's claims with our verdicts stand after `<!-- claims: precision=bf16 -->`. Options are the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import UserError
 from fedactive.paper.archive import Archive
 from fedactive.paper.claims import claims
-from fedactive.paper.markdown import OFF, markdown, side_by_side, verdicts
+from fedactive.paper.figures import curves_of
+from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
+from fedactive.paper.settings import all_settings
 
-BEGIN = r"<!-- (?P<kind>table|claims):"
+BEGIN = r"<!-- (?P<kind>table|setting|claims):"
 BLOCK = re.compile(
     rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
 )
@@ -45,6 +48,9 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
         words = block["words"].split()
         if block["kind"] == "claims":
             content = verdicts(claims(Archive(runs), **options(words, block)))
+        elif block["kind"] == "setting":
+            given = options(words[1:], block, READ.keys() - {"datasets"})  # a setting has its own
+            content = setting(number(words, block), runs, given)
         else:
             content = table(words[0] if words else "", runs, options(words[1:], block))
         return block["begin"] + content + block["end"]
@@ -63,12 +69,28 @@ def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
     return markdown(frame[frame["seeds"] > 0] if "seeds" in frame else frame)
 
 
-def options(words: Iterable[str], block: re.Match[str]) -> dict[str, Any]:
+def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:
+    until = given.pop("until", 100.0)
+    (curves,) = curves_of(Archive(runs), number, **given).values()
+    return learning(curves[curves["labelled"] <= until])
+
+
+def number(words: list[str], block: re.Match[str]) -> int:
+    numbers = {str(setting.number): setting.number for setting in all_settings()}
+    if not words or words[0] not in numbers:
+        raise UserError(f"{block['begin'].strip()}: the number of a setting is missing, 1 to {len(numbers)}")
+    return numbers[words[0]]
+
+
+def options(
+    words: Iterable[str], block: re.Match[str], allowed: Collection[str] = READ.keys()
+) -> dict[str, Any]:
     found = {}
     for word in words:
         option, _, value = word.partition("=")
-        if option not in READ:
-            raise UserError(f"{block['begin'].strip()}: unknown option {option}; allowed: {', '.join(READ)}")
+        if option not in allowed:
+            known = ", ".join(name for name in READ if name in allowed)
+            raise UserError(f"{block['begin'].strip()}: unknown option {option}; allowed: {known}")
         try:
             found[option] = READ[option](value)
         except ValueError:

@@ -108,19 +108,26 @@ def penalty_figure(request: Request) -> None:
 
 
 def curves_figure(request: Request) -> None:
-    """Two settings that differ only in whose model chooses share a picture, with Random and LoGo once."""
-    titles = {s.title for s in all_settings() if request.setting in (None, s.number)}
+    draw_curves(curves_of(request.archive, request.setting, **request.overrides), request.path)
+
+
+def curves_of(archive: Archive, number: int | None, **overrides: Any) -> dict[str, pd.DataFrame]:
+    """The learning curves of a setting, or of all that have runs, by title.
+
+    Two settings that differ only in whose model chooses share a title, with Random and LoGo once.
+    """
+    titles = {s.title for s in all_settings() if number in (None, s.number)}
     found: dict[str, list[pd.DataFrame]] = {}
     for setting in all_settings():
         for name in COMPARED:
-            experiment = setting.experiment(name, **request.overrides)
+            experiment = setting.experiment(name, **overrides)
             line = f"{name} {LETTERS.get(experiment.selector, '')}".strip()
-            curves = request.archive.curves(experiment, strategy=line)
+            curves = archive.curves(experiment, strategy=line)
             if setting.title in titles and len(curves):
                 found.setdefault(setting.title, []).append(curves)
     if not found:
         raise nothing(titles.pop() if len(titles) == 1 else "any of the 38 settings", "penalty")
-    draw_curves({title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}, request.path)
+    return {title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}
 
 
 def cost_figure(request: Request) -> None:

@@ -51,6 +51,18 @@ def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
     return markdown(pd.DataFrame(columns).reset_index())
 
 
+def learning(curves: pd.DataFrame) -> str:
+    """Learning curves as a table: a row per strategy, a column per percent labelled."""
+    table = curves.pivot_table(
+        index="strategy",
+        columns="labelled",
+        values="accuracy",
+        aggfunc=lambda seeds: measured(seeds.mean(), seeds.std(), len(seeds), 2),
+    )
+    ordered = table.loc[curves["strategy"].unique()]
+    return markdown(ordered.rename(columns="{:g}%".format).reset_index())
+
+
 def verdicts(claims: pd.DataFrame) -> str:
     """The claims of `claims.claims`: the rule, how many were held, and a table with a column per percent.
 
