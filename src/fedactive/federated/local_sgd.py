@@ -8,8 +8,8 @@ FedAvg and local-only training have neither. Optimiser and momentum are fresh fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -55,7 +55,8 @@ class LocalResult:
     steps: int  # SGD steps really made
 
 
-def path_length(rates: Sequence[float], momentum: float) -> float:
+@lru_cache  # the same for many clients and rounds
+def path_length(rates: tuple[float, ...], momentum: float) -> float:
     """How far these steps carry a weight whose gradient is always 1: Σ_t η_t·(1 + m + ... + m^t)."""
     length = velocity = 0.0
     for rate in rates:
