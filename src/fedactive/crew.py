@@ -63,8 +63,21 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
             return False
         except Exception:
             traceback.print_exc(file=log)
+            log.flush()
+            if gpu_is_lost():
+                os._exit(1)  # runs that come after this one get a new process
             return False
     return True
+
+
+def gpu_is_lost() -> bool:
+    """After some errors a process can do nothing more on its GPU."""
+    try:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 # --- in the process that wants them run
