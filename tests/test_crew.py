@@ -50,6 +50,18 @@ def test_one_that_fails_leaves_its_reason_and_the_crew_goes_on(crew, tmp_path, s
     assert wait(crew.start(configured(fine, tmp_path))) == 0
 
 
+def test_what_a_plugin_prints_is_no_answer(tmp_path, small):
+    plugin = tmp_path / "talkative.py"
+    plugin.write_text("print('hello')")
+    crew = Crew(1, plugin, tmp_path / "crew.log")
+    turn = crew.start(
+        configured(small(strategy="random", rounds=1, fl_rounds=1, runs_dir=tmp_path), tmp_path)
+    )
+    assert wait(turn) == 0
+    crew.dismiss()
+    assert (tmp_path / "crew.log").read_text() == "hello\n"
+
+
 def test_when_the_process_ends_all_its_runs_have_ended(crew, tmp_path, small):
     turn = crew.start(configured(small(strategy="random", fl_rounds=500, runs_dir=tmp_path), tmp_path))
     assert turn.poll() is None

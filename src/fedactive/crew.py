@@ -34,16 +34,18 @@ from fedactive.query.plugins import load_file
 
 
 def main(threads: int, plugin: Path | None) -> None:
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
     if plugin is not None:
         load_file(plugin)
     files: SimpleQueue[str] = SimpleQueue()
     for _ in range(threads):  # they end with the process, as it does when nobody is there to want their work
-        Thread(target=serve, args=(files,), daemon=True).start()
+        Thread(target=serve, args=(files, answers), daemon=True).start()
     for line in sys.stdin:
         files.put(line.strip())
 
 
-def serve(files: SimpleQueue[str]) -> None:
+def serve(files: SimpleQueue[str], answers: int) -> None:
     """Run one experiment after another, on a stream of its own."""
     stream = torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else nullcontext()
     with stream, EngineShelf() as engines:
@@ -51,7 +53,7 @@ def serve(files: SimpleQueue[str]) -> None:
             file = files.get()
             done = attempt(Path(file), engines)
             # In one piece: others answer, too.
-            os.write(sys.stdout.fileno(), f"{file}\t{'done' if done else 'failed'}\n".encode())
+            os.write(answers, f"{file}\t{'done' if done else 'failed'}\n".encode())
 
 
 def attempt(config: Path, engines: EngineShelf) -> bool:
