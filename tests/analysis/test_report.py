@@ -1,18 +1,17 @@
 """The page: its content, and how a real browser shows it."""
 
-import base64
-import io
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
-from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png, short_names, ticks
+from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
-from fedactive.analysis.panels import accuracy_table, class_balance
+from fedactive.analysis.panels.accuracy import accuracy_table
+from fedactive.analysis.panels.class_balance import emd_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
@@ -70,43 +69,38 @@ def test_best_and_second_go_by_what_is_shown():
         [(name, 1, r, 5.0 * r, row[r - 1]) for name, *row in rows for r in (1, 2)],
         columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
     )
-    ranks = {row["name"]: [cell["rank"] for cell in row["cells"]] for row in accuracy_table(table)["rows"]}
+    ranks = {name: [cell.kind for cell in cells[1:]] for name, cells in accuracy_table(table).rows}
     assert ranks == {"a": ["", ""], "b": ["", "best"], "c": ["", "second"], "d": ["", "second"]}
+
+
+def selections(row):
+    return pd.read_parquet(Path(row["folder"]) / "selections.parquet")
 
 
 def test_class_balance_is_that_of_the_definitions(made):
     runs, _ = made
-    emd, counts = class_balance(runs)
     row = runs.configuration.iloc[3]
-    chosen = runs.selections[runs.selections["run"] == row["run"]]
-    here = emd[emd["run"] == row["run"]].set_index(["what", "al_round"])
+    chosen = selections(row)
+    charts = {
+        name: curves[curves["run"] == row["run"]].set_index("al_round")["accuracy"]
+        for name, curves in emd_curves(runs).items()
+    }
     for al_round in (1, 2, 3):
-        known, query = (
-            chosen[where] for where in (chosen["al_round"] <= al_round, chosen["al_round"] == al_round)
-        )
-        for what, part in (("labelled", known), ("query", query)):
-            labels = [np.bincount(own, minlength=10) for _, own in part.groupby("client")["label"]]
-            assert here.loc[(what, al_round), "local"] == pytest.approx(local_emd(labels))
-            assert here.loc[(what, al_round), "global"] == pytest.approx(global_emd(labels))
-    assert counts[row["run"]].sum() == len(chosen)
+        known, query = chosen["al_round"] <= al_round, chosen["al_round"] == al_round
+        for which, emd in (("local", local_emd), ("global", global_emd)):
+            for name, part in ((which, chosen[known]), (f"{which} query", chosen[query])):
+                labels = [np.bincount(own, minlength=10) for _, own in part.groupby("client")["label"]]
+                assert charts[name][al_round] == pytest.approx(emd(labels))
 
 
 def test_thumbnails_are_the_queried_images(made, digits):
     runs, page = made
-    table = runs.selections[runs.selections["run"] == runs.configuration["run"].iloc[0]]
+    table = selections(runs.configuration.iloc[0])
     query = table[(table["al_round"] == 2) & (table["client"] == 0)].iloc[0]
     image = digits.train_images[int(query["sample"])].numpy()
     assert f'<img src="{png(image)}" alt="{digits.classes[int(query["label"])]}"' in page
     assert "Images are shown in the first setting of digits only." in page
     assert page.count("<img ") <= 2 * 100
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_png_keeps_every_pixel(channels):
-    image = np.random.default_rng(1).integers(256, size=(channels, 5, 7), dtype=np.uint8)
-    content = base64.b64decode(png(image).partition(",")[2])
-    shown = np.asarray(Image.open(io.BytesIO(content))).reshape(5, 7, channels)
-    assert (shown == image.transpose(1, 2, 0)).all()
 
 
 def test_images_that_are_not_there_are_told(made, tmp_path):
@@ -154,33 +148,6 @@ def test_nothing_is_written_without_runs(tmp_path):
     with pytest.raises(RunError):
         write_report([tmp_path], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
-
-
-def test_ticks_are_round_and_cover_the_range():
-    assert ticks(8, 45) == [0, 10, 20, 30, 40, 50]
-    assert ticks(0.61, 0.68) == pytest.approx([0.6, 0.62, 0.64, 0.66, 0.68])
-    assert len(ticks(5, 5)) == 2
-
-
-def test_charts_escape_names_and_stand_odd_numbers():
-    one_point = Line("<b>", 9, [5.0], [50.0], [50.0], [50.0])
-    assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
-    assert "<b>" not in line_chart([one_point], "title", "x", "y")
-    assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
-
-
-def test_classes_of_a_heat_map_can_be_told_apart():
-    long = "actinic keratoses and intraepithelial carcinoma"
-    assert short_names(["melanoma", "melanocytic nevi", long]) == [
-        "melanoma",
-        "melanocytic nevi",
-        "actinic keratoses…",
-    ]
-    assert short_names([long, f"{long} in situ"]) == ["0 actinic keratos…", "1 actinic keratos…"]
-    chart = heat_map(np.ones((2, 2), int), ["melanoma", "melanocytic nevi"], "Labels", 1)
-    assert ">melanoma<" in chart
-    assert ">melanocytic nevi<" in chart
-    assert "rotate" not in heat_map(np.ones((2, 2), int), ["cat", "dog"], "Labels", 1)
 
 
 # ------------------------------------------------------------------------------------------ in a real browser

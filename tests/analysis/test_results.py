@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.results import read_runs
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
+from fedactive.state import round_accuracy
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +52,22 @@ def test_the_tables_hold_what_the_folders_hold(finished):
     assert set(table["fl_rounds"]) == {6}
     assert table["hardware"].str.contains("cores").all()
     assert (table["started"] <= table["finished"]).all()
-    for name in ("metrics", "selections", "timings"):
-        read = getattr(runs, name)
-        for run, part in read.groupby("run", observed=True):
-            original = pd.read_parquet(finished / str(run) / f"{name}.parquet")
-            columns = [column for column in read if column != "run"]
-            pd.testing.assert_frame_equal(
-                part[columns].reset_index(drop=True).astype(dict.fromkeys(columns, "object")).fillna(-1),
-                original[columns].astype(dict.fromkeys(columns, "object")).fillna(-1),
-                check_dtype=False,
-            )
-
-
-def test_the_curves_are_those_of_learning_curves(finished):
-    runs = read_runs([finished])
-    expected = learning_curves([Path(folder) for folder in runs.configuration["folder"]])
-    pd.testing.assert_frame_equal(runs.curves.drop(columns="run"), expected)
+    for run in table.index:
+        metrics, selections, timings, clients = (
+            pd.read_parquet(finished / run / f"{name}.parquet")
+            for name in ("metrics", "selections", "timings", "clients")
+        )
+        curve = runs.curves[runs.curves["run"] == run].set_index("al_round")
+        assert curve["accuracy"].to_numpy() == pytest.approx(100 * round_accuracy(metrics).to_numpy())
+        labels = selections.groupby("al_round").size().cumsum()
+        assert curve["labels"].tolist() == labels.tolist()
+        assert curve["labelled"].to_numpy() == pytest.approx(100 * labels.to_numpy() / len(clients))
+        assert set(curve["strategy"]) == {table.loc[run, "label"]}
+        counts = pd.crosstab([selections["al_round"], selections["client"]], selections["label"])
+        assert runs.queried[run].shape == (2, 3, 10)
+        assert runs.queried[run].reshape(6, 10)[:, counts.columns].tolist() == counts.to_numpy().tolist()
+        seconds = timings.groupby("phase")["seconds"].sum()
+        assert runs.seconds.loc[run].dropna().to_dict() == pytest.approx(seconds.to_dict())
 
 
 def test_a_run_folder_itself_may_be_given_and_given_twice(finished):

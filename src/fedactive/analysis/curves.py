@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from fedactive.analysis.results import read_runs
 from fedactive.errors import ConfigurationError
-from fedactive.experiment import Experiment, strategy_label
-from fedactive.settings import settings_of
-from fedactive.state import round_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,42 +24,13 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = "osD^vPX"
 
-NOT_A_SETTING = {"strategy", "selector", "strategy_options", "seed"} | {
-    item.name for item in settings_of(Experiment) if not item.identity
-}
-
 
 def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
     """One row per run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`, both in percent.
 
     The setting names what differs between the runs besides strategy and seed; with one setting it is empty.
     """
-    # Read as they stand, not as Experiments: a strategy may be a plugin that is not loaded here.
-    experiments = [tomllib.loads((folder / "experiment.toml").read_text()) for folder in folders]
-    tables = []
-    for folder, experiment, setting in zip(folders, experiments, setting_labels(experiments), strict=True):
-        metrics = pd.read_parquet(folder / "metrics.parquet")
-        samples = len(pd.read_parquet(folder / "clients.parquet", columns=["client"]))
-        labelled = metrics.groupby("al_round")["labelled"].first()
-        table = pd.DataFrame(
-            {"labelled": 100 * labelled / samples, "accuracy": 100 * round_accuracy(metrics)}
-        ).reset_index()
-        table.insert(0, "setting", setting)
-        table.insert(1, "strategy", strategy_label(experiment))
-        table.insert(2, "seed", experiment["seed"])
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
-
-
-def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
-    names = dict.fromkeys(name for experiment in experiments for name in experiment)
-    varied = [
-        name
-        for name in names
-        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
-    ]
-    return [", ".join(f"{name} {e.get(name)}" for name in varied) for e in experiments]
+    return read_runs(folders).curves
 
 
 def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
@@ -87,7 +56,7 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
         axes = figure.subplots()
         means = mean_curves(curves)
         # Colours follow the names, so that a strategy looks the same in every picture of the same set.
-        style = {name: (PALETTE[i % 7], MARKERS[i % 7]) for i, name in enumerate(sorted(means.index))}
+        style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
         for name, row in means.iterrows():
             colour, marker = style[str(name)]
             seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]

@@ -1,16 +1,8 @@
-"""Many run folders as a few tidy tables, read once and quickly; what cannot be used is named with its reason.
-
-Configurations are read as they stand, not as Experiments: a strategy may be a plugin that is not loaded here.
-Parquet files are decoded in threads, only the columns an analysis needs, and narrowed at once: 500 runs of
-cifar10 label 20 million samples.
-"""
+"""Many finished runs as a few tidy tables; what cannot be used is named with its reason."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,105 +11,62 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from fedactive.analysis.curves import setting_labels
-from fedactive.analysis.stored import DEFAULTS, describe_starts, reason
+from fedactive.analysis.diversity import Counts
+from fedactive.analysis.finished import FinishedRun, read_finished
+from fedactive.analysis.reading import Skipped, listed, predicate
+from fedactive.analysis.stored import DEFAULTS, MACHINE
 from fedactive.errors import RunError
-from fedactive.experiment import Experiment, strategy_label
-from fedactive.runs import FORMAT
-from fedactive.settings import settings_of
+from fedactive.experiment import strategy_label
 from fedactive.state import LAST_FL_ROUNDS
 
-MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}
-THREADS = 2  # more are no faster, as half of the work is Python's, and take more memory
-COLUMNS = {
-    "metrics": {
-        "al_round": pa.int16(),
-        "fl_round": pa.int32(),
-        "labelled": pa.int32(),
-        "model": pa.string(),
-        "client": pa.int16(),
-        "accuracy": pa.float64(),
-        "loss": pa.float64(),
-    },
-    "selections": {"al_round": pa.int16(), "client": pa.int16(), "sample": pa.int32(), "label": pa.int16()},
-    "timings": {"al_round": pa.int16(), "phase": pa.string(), "seconds": pa.float64()},
-}
+THREADS = 2  # more are no faster, as half of the work is Python's
+NOT_A_SETTING = {"strategy", "selector", "strategy_options", "seed"} | MACHINE
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Finished runs; every table has a column `run`, the name of the run's folder."""
+    """Finished runs; `run` is everywhere the name of the run's folder."""
 
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, folder, hardware, dates
-    curves: pd.DataFrame  # `setting, strategy, seed, al_round, labelled, accuracy`; NaN: unknown
-    metrics: pd.DataFrame  # the columns of COLUMNS, rows in the order of the runs' own files
-    selections: pd.DataFrame
-    timings: pd.DataFrame
-    skipped: list[tuple[Path, str]]  # folders that are not in the tables, and why
-
-
-class UnusableError(Exception):
-    """Why a folder is skipped, as the sentence's predicate."""
-
-
-@dataclass(frozen=True, eq=False)
-class Folder:
-    """One run folder as read."""
-
-    path: Path
-    experiment: dict[str, Any]
-    facts: dict[str, Any]  # hardware and dates
-    samples: int  # of all clients
-    labels: int  # how many of them were labelled
-    tables: dict[str, pa.Table]
-    digest: bytes  # of metrics and selections; times differ from one execution to the next
-
-    @property
-    def identity(self) -> str:
-        return repr({name: value for name, value in self.experiment.items() if name not in MACHINE})
+    curves: pd.DataFrame  # `run, setting, strategy, seed, al_round, labels, labelled, accuracy`; NaN: unknown
+    queried: dict[str, Counts]  # labels by AL round, client and class, of the runs where they are known
+    seconds: pd.DataFrame  # by run and phase
+    skipped: Skipped  # folders that are not in the tables
 
 
 def read_runs(paths: Sequence[Path]) -> Runs:
     """Read run folders, or folders of run folders."""
-    skipped: list[tuple[Path, str]] = []
-    folders: dict[str, Folder] = {}  # by name and by identity
-    # Joining arrays takes memory for both, a bytearray grows in place.
-    selections = {name: bytearray() for name in COLUMNS["selections"]}
+    skipped: Skipped = []
+    known: dict[str, FinishedRun] = {}  # by name and by identity
     found = list(_find(paths, skipped))
     with ThreadPoolExecutor(THREADS) as pool:
-        for path, outcome in zip(found, pool.map(_read_or_reason, found), strict=True):
+        for folder, outcome in zip(found, pool.map(_read_or_reason, found), strict=True):
             if isinstance(outcome, str):
-                skipped.append((path, outcome))
-            elif copy_of := _known(outcome, folders):
-                skipped.append((path, f"is a copy of {copy_of.path}"))
+                skipped.append((folder, outcome))
+            elif original := _original(outcome, known):
+                skipped.append((folder, f"is a copy of {original.folder}"))
             else:
-                folders[path.name] = folders[outcome.identity] = outcome
-                chosen = outcome.tables.pop("selections")
-                for name, column in zip(chosen.column_names, chosen.columns, strict=True):
-                    selections[name].extend(column.to_numpy().data)
-    kept = list(dict.fromkeys(folders.values()))
-    if not kept:
-        reasons = "; ".join(f"{path} {reason}" for path, reason in skipped[:5]) or "no folder was given"
-        more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-        raise RunError(f"there is no finished run to read: {reasons}{more}")
-    configuration, metrics = _configuration(kept), _joined("metrics", kept)
+                known[folder.name] = known[outcome.identity] = outcome
+    runs = list(dict.fromkeys(known.values()))
+    if not runs:
+        raise RunError(f"there is no finished run to read: {listed(skipped)}")
+    configuration = _configuration(runs)
     return Runs(
         configuration=configuration,
-        curves=_curves(metrics, configuration),
-        metrics=metrics,
-        selections=_selections(selections, kept),
-        timings=_joined("timings", kept),
+        curves=_curves(_joined(runs, [run.metrics for run in runs]), configuration),
+        queried={run.folder.name: run.queried for run in runs if run.queried.size},
+        seconds=_joined(runs, [run.timings for run in runs]).pivot_table(
+            index="run", columns="phase", values="seconds", aggfunc="sum", observed=True, sort=False
+        ),
         skipped=skipped,
     )
 
 
-# ------------------------------------------------------------------------------------------- one folder
+# ------------------------------------------------------------------------------------------ which folders
 
 
-def _find(paths: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterator[Path]:
+def _find(paths: Sequence[Path], skipped: Skipped) -> Iterator[Path]:
     """Folders that may be runs: each path itself, or those in it."""
     seen = set()
     for path in paths:
@@ -136,141 +85,77 @@ def _find(paths: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterator[Pa
                 yield folder
 
 
-def _read_or_reason(path: Path) -> Folder | str:
+def _read_or_reason(folder: Path) -> FinishedRun | str:
     try:
-        return _read(path)
-    except UnusableError as why:
-        return str(why)
+        return read_finished(folder)
+    except RunError as error:
+        return predicate(error, folder)
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
 
 
-def _read(path: Path) -> Folder:
-    if not (path / "experiment.toml").exists():
-        raise UnusableError("is no run folder: it has no experiment.toml")
-    if not (path / "done.json").exists():
-        raise UnusableError("is not finished: it has no done.json; start its command again to resume it")
-    name = "done.json"
-    try:
-        done = json.loads((path / name).read_text())
-        if done["format"] != FORMAT:
-            raise UnusableError(
-                f"has format {done['format']}; this version of fedactive reads format {FORMAT}"
-            )
-        name = "environment.json"
-        facts = describe_starts(json.loads((path / name).read_text())["starts"])
-        facts |= {"finished": done["finished"], "seconds": float(done["seconds"])}
-        name = "experiment.toml"
-        text = (path / name).read_text()
-        if not text.endswith("\n"):
-            raise ValueError("its end is missing")
-        experiment = tomllib.loads(text)
-        if not isinstance(experiment["seed"], int):
-            raise ValueError("its seed is not a whole number")
-        # Older runs do not know newer settings: they ran as the defaults say.
-        experiment = DEFAULTS | {key: experiment[key] for key in ("dataset", "strategy", "seed")} | experiment
-        name = "clients.parquet"
-        samples = pq.read_metadata(path / name).num_rows
-        tables = {}
-        for table, columns in COLUMNS.items():
-            name = f"{table}.parquet"
-            with pq.ParquetFile(path / name) as file:
-                tables[table] = file.read(columns=list(columns), use_threads=False)
-            tables[table] = tables[table].select(list(columns)).cast(pa.schema(columns))
-        if any(column.null_count for column in tables["selections"].columns):
-            raise ValueError("values are missing")
-        name = "metrics.parquet"
-        accuracy = tables["metrics"].filter(pc.field("model") == "global")["accuracy"]
-        if _between_sites(tables["selections"]):
-            accuracy = accuracy.fill_null(0.0)  # unknown, where no site has test images
-        if not pc.all(pc.is_finite(accuracy), min_count=1, skip_nulls=False).as_py():
-            raise ValueError("it has no accuracy, or one that is not a number")
-        digest = _digest(tables)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UnusableError(f"has an unreadable {name}: {reason(error)}") from None
-    return Folder(path, experiment, facts, samples, len(tables["selections"]), tables, digest)
-
-
-def _between_sites(selections: pa.Table) -> bool:
-    """Sites keep to themselves which samples they labelled: each is -1."""
-    return (pc.min(selections["sample"]).as_py() or 0) < 0
-
-
-def _digest(tables: dict[str, pa.Table]) -> bytes:
-    sink = pa.BufferOutputStream()
-    for column in (*tables["metrics"].columns, *tables["selections"].columns):
-        if column.null_count:
-            column = pc.fill_null(column, -1)  # what lies in memory below a null is arbitrary
-        table = pa.table({"": column}).combine_chunks()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-    return hashlib.sha256(sink.getvalue()).digest()
-
-
-# ------------------------------------------------------------------------------------------ all together
-
-
-def _known(folder: Folder, folders: dict[str, Folder]) -> Folder | None:
+def _original(run: FinishedRun, known: dict[str, FinishedRun]) -> FinishedRun | None:
     """The same run read before. Two of one name or configuration must agree, or one of them is wrong."""
-    others = [folders[key] for key in (folder.path.name, folder.identity) if key in folders]
+    others = [known[key] for key in (run.folder.name, run.identity) if key in known]
     for other in others:
-        if (other.identity, other.digest) != (folder.identity, folder.digest):
+        if not run.is_copy_of(other):
             raise RunError(
-                f"{other.path} and {folder.path} are one run by name or configuration, but differ in "
+                f"{other.folder} and {run.folder} are one run by name or configuration, but differ in "
                 "their content; leave one of them out"
             )
     return others[0] if others else None
 
 
-def _configuration(folders: Sequence[Folder]) -> pd.DataFrame:
-    names = dict.fromkeys([*DEFAULTS, *(name for folder in folders for name in folder.experiment)])
-    settings = setting_labels([folder.experiment for folder in folders])
+# ------------------------------------------------------------------------------------------ all together
+
+
+def _configuration(runs: Sequence[FinishedRun]) -> pd.DataFrame:
+    names = dict.fromkeys([*DEFAULTS, *(name for run in runs for name in run.settings)])
+    settings = _setting_labels([run.settings for run in runs])
     rows = [
         {
-            "run": folder.path.name,
-            "label": strategy_label(folder.experiment),
+            "run": run.folder.name,
+            "label": strategy_label(run.settings),
             "setting": setting,
-            **{name: folder.experiment.get(name) for name in names},
-            "folder": str(folder.path),
-            "samples": folder.samples,
-            **folder.facts,
+            **{name: run.settings.get(name) for name in names},
+            "folder": str(run.folder),
+            "samples": run.samples,
+            **run.facts,
         }
-        for folder, setting in zip(folders, settings, strict=True)
+        for run, setting in zip(runs, settings, strict=True)
     ]
     return pd.DataFrame(rows)
 
 
-def _runs(folders: Sequence[Folder], rows: Sequence[int]) -> pd.Series:
-    """The column `run` of a table with so many rows of each folder."""
-    codes = np.repeat(np.arange(len(folders), dtype=np.int16), rows)
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index([folder.path.name for folder in folders])))
+def _setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
+    names = dict.fromkeys(name for experiment in experiments for name in experiment)
+    varied = [
+        name
+        for name in names
+        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
+    ]
+    return [", ".join(f"{name} {e.get(name)}" for name in varied) for e in experiments]
 
 
-def _joined(name: str, folders: Sequence[Folder]) -> pd.DataFrame:
-    tables = [folder.tables[name] for folder in folders]
+def _joined(runs: Sequence[FinishedRun], tables: Sequence[pa.Table]) -> pd.DataFrame:
+    """One table of all runs', with a column `run`."""
     frame: pd.DataFrame = pa.concat_tables(tables).to_pandas()
-    frame.insert(0, "run", _runs(folders, [len(table) for table in tables]))
+    codes = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
+    frame["run"] = pd.Categorical.from_codes(codes, pd.Index([run.folder.name for run in runs]))
     return frame
 
 
-def _selections(columns: dict[str, bytearray], folders: Sequence[Folder]) -> pd.DataFrame:
-    run = _runs(folders, [folder.labels for folder in folders])
-    kinds = {name: kind.to_pandas_dtype() for name, kind in COLUMNS["selections"].items()}
-    arrays = {name: np.frombuffer(columns[name], kinds[name]) for name in columns}
-    return pd.DataFrame({"run": run, **arrays}, copy=False)
-
-
 def _curves(metrics: pd.DataFrame, configuration: pd.DataFrame) -> pd.DataFrame:
-    """`learning_curves` of all runs at once."""
-    one_round = ["run", "al_round"]
-    table = metrics.loc[metrics["model"] == "global", [*one_round, "labelled", "accuracy"]]
-    last = table.groupby(one_round, observed=True).tail(LAST_FL_ROUNDS)
-    curves = last.groupby(one_round, observed=True, as_index=False).agg(
-        {"labelled": "first", "accuracy": "mean"}
+    """Accuracy by AL round is the mean of the last five FL rounds, as in `state.round_accuracy`."""
+    rounds = ["run", "al_round"]
+    last = metrics.groupby(rounds, observed=True).tail(LAST_FL_ROUNDS)
+    curves = last.groupby(rounds, observed=True, as_index=False).agg(
+        labels=("labelled", "first"), accuracy=("accuracy", "mean")
     )
-    curves = curves.astype({"run": "object", "al_round": "int64"})
+    curves = curves.astype({"run": "object"})  # it was a category, to be small
     samples = configuration.set_index("run")["samples"]
-    curves["labelled"] = 100 * curves["labelled"] / curves["run"].map(samples)
+    curves.insert(3, "labelled", 100 * curves["labels"] / curves["run"].map(samples))
     curves["accuracy"] *= 100
     who = configuration[["run", "setting", "label", "seed"]].rename(columns={"label": "strategy"})
     return who.merge(curves, on="run", validate="one_to_many")

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedactive.analysis.stored import DEFAULTS, ALRound, Content, StoredRun, longest, readable, run_folder
+from fedactive.analysis.reading import Skipped, listed, predicate, readable
+from fedactive.analysis.stored import DEFAULTS, ALRound, Content, StoredRun, longest, run_folder
 from fedactive.errors import RunError
 from fedactive.runs import write_atomically
 
@@ -42,11 +43,13 @@ SCHEMA = pa.schema(
 
 def stored_runs(folder: Path) -> list[StoredRun]:
     """All runs in a folder: itself if it is one, the run folders in it, and those in its results file."""
-    folders = [folder] if (folder / "experiment.toml").exists() else run_folders_in(folder)
-    return [*map(run_folder, folders), *read_results(folder)]
+    return [*map(run_folder, run_folders_in(folder)), *read_results(folder)]
 
 
 def run_folders_in(folder: Path) -> list[Path]:
+    """The folder itself if it is one, or those in it."""
+    if (folder / "experiment.toml").exists():
+        return [folder]
     return sorted(path.parent for path in folder.glob("*/experiment.toml"))
 
 
@@ -88,7 +91,7 @@ class Exported(NamedTuple):
     runs: int  # now in the file
     added: int
     replaced: int  # by one that got as far or further
-    skipped: list[tuple[Path, str]]
+    skipped: Skipped
 
 
 def export(sources: Sequence[Path], folder: Path) -> Exported:
@@ -96,7 +99,7 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
 
     A run that is there already is replaced, unless the one in the file got further.
     """
-    skipped: list[tuple[Path, str]] = []
+    skipped: Skipped = []
     given = longest(_usable(sources, skipped))
     kept = {run.identity: run for run in read_results(folder)}
     before = len(kept)
@@ -106,15 +109,14 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
         skipped.append((given[identity].where, f"got less far than the same run in {folder / FILE}"))
     kept |= new
     if not kept:
-        reasons = "; ".join(f"{path} {reason}" for path, reason in skipped[:5])
-        raise RunError(f"there is no run to export: {reasons or 'no folder was given'}")
+        raise RunError(f"there is no run to export: {listed(skipped)}")
     write_results(kept.values(), folder)
     return Exported(len(kept), len(kept) - before, replaced, skipped)
 
 
-def _usable(sources: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterable[StoredRun]:
+def _usable(sources: Sequence[Path], skipped: Skipped) -> Iterable[StoredRun]:
     for source in sources:
-        folders = [source] if (source / "experiment.toml").exists() else run_folders_in(source)
+        folders = run_folders_in(source)
         if not folders and not (source / FILE).exists():
             skipped.append((source, "holds neither run folders nor a results file"))
         for folder in folders:
@@ -125,7 +127,7 @@ def _usable(sources: Sequence[Path], skipped: list[tuple[Path, str]]) -> Iterabl
                 else:
                     skipped.append((folder, "has not completed an AL round yet"))
             except RunError as error:
-                skipped.append((folder, str(error).removeprefix(f"{folder} ")))
+                skipped.append((folder, predicate(error, folder)))
         yield from read_results(source)
 
 

@@ -1,15 +1,12 @@
 """One run as it is kept, in a run folder or in a results file: what analyses need of its AL rounds.
 
-A run counts as far as it has got. Settings are read as they stand, not as an Experiment: a strategy may be a
-plugin that is not loaded here.
+A run counts as far as it has got.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,20 +17,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedactive.analysis.diversity import (
-    accuracy_matrix,
-    count_matrix,
-    emd_by_round,
-    global_emd,
-    local_emd,
-    query_counts,
-)
+from fedactive.analysis.diversity import accuracy_matrix, count_matrix, emd_by_round, global_emd, local_emd
+from fedactive.analysis.reading import read_queried, read_settings, read_starts, readable
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.settings import settings_of
 from fedactive.state import LAST_FL_ROUNDS
 
 DEFAULTS = {item.name: item.default for item in settings_of(Experiment) if item.identity}
+MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}  # decide no results
 QUERY_PHASES = ("local-only training", "scoring", "selection")  # evaluations are for us, not for the query
 
 Identity = tuple[tuple[str, Any], ...]
@@ -156,16 +148,11 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
 
 def run_folder(folder: Path) -> StoredRun:
     """The run in a folder, read when needed."""
-    with readable(folder, "experiment.toml") as file:
-        settings = tomllib.loads(file.read_text())
-        int(settings["seed"])
-    return StoredRun(folder, folder.name, settings, lambda: _content(folder))
+    return StoredRun(folder, folder.name, read_settings(folder), lambda: _content(folder))
 
 
 def _content(folder: Path) -> Content:
-    with readable(folder, "environment.json") as file:
-        facts = describe_starts(json.loads(file.read_text())["starts"])
-    facts["finished"] = None
+    facts = read_starts(folder) | {"finished": None}
     if (folder / "done.json").exists():
         with readable(folder, "done.json") as file:
             facts["finished"] = json.loads(file.read_text())["finished"]
@@ -180,67 +167,23 @@ def _content(folder: Path) -> Content:
         accuracy = whole.groupby("al_round")["accuracy"].agg(list)
         local_accuracy = local.groupby("al_round")["class_accuracy"].agg(list)
         classes = len(last["class_accuracy"].iloc[0])
-    with readable(folder, "selections.parquet") as file:
-        chosen = pq.read_table(file, columns=["al_round", "client", "label"])
-        r, k, y = (chosen[name].to_numpy().astype(np.int64) for name in ("al_round", "client", "label"))
-        known = len(y) > 0 and y.min() >= 0
-        queried = query_counts(r, k, y, classes).tolist() if known else [[] for _ in last.index]
+    queried = read_queried(folder, classes).tolist() or [[] for _ in last.index]
     with readable(folder, "timings.parquet") as file:
         timings = pq.read_table(file).to_pandas()
         seconds = {
             r: dict(zip(t["phase"], t["seconds"], strict=True)) for r, t in timings.groupby("al_round")
         }
-    return Content(
-        facts,
-        [
-            ALRound(
-                al_round=int(r),
-                labelled=int(last.loc[r, "labelled"]),
-                accuracy=accuracy[r],
-                class_accuracy=last.loc[r, "class_accuracy"].tolist(),
-                local_class_accuracy=[row.tolist() for row in local_accuracy.get(r, [])],
-                queried=queried[r - 1],
-                seconds=seconds.get(r, {}),
-            )
-            for r in last.index
-            if r <= len(queried)  # a run that is going on may be writing its tables just now
-        ],
-    )
-
-
-def describe_starts(starts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Hardware, software and date; a run may have gone on elsewhere after it was stopped."""
-    hardware = [
-        f"{s['gpu']} ({s['cpu']}, {s['cores']} cores)"
-        if str(s["device"]).startswith("cuda")
-        else f"{s['cpu']}, {s['cores']} cores, {s['engine']} engine"
-        for s in starts
+    al_rounds = [
+        ALRound(
+            al_round=int(r),
+            labelled=int(last.loc[r, "labelled"]),
+            accuracy=accuracy[r],
+            class_accuracy=last.loc[r, "class_accuracy"].tolist(),
+            local_class_accuracy=[row.tolist() for row in local_accuracy.get(r, [])],
+            queried=queried[r - 1],
+            seconds=seconds.get(r, {}),
+        )
+        for r in last.index
+        if r <= len(queried)  # a run that is going on may be writing its tables just now
     ]
-    software = [
-        f"fedactive {s['fedactive']}"
-        + (f" ({s['revision'][:10]}{'+' * s['revision'].endswith('+')})" if s["revision"] else "")
-        + f", Python {s['python']}, torch {s['packages']['torch']}"
-        for s in starts
-    ]
-    return {
-        "hardware": ", then ".join(dict.fromkeys(hardware)),
-        "software": ", then ".join(dict.fromkeys(software)),
-        "started": starts[0]["started"],
-    }
-
-
-def reason(error: Exception) -> str:
-    """Why a file cannot be read, short and on one line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, KeyError):
-        text = f"it has no {error}"
-    return " ".join((text or type(error).__name__).split())[:160]
-
-
-@contextmanager
-def readable(folder: Path, name: str) -> Iterator[Path]:
-    """The file to read in the block; what goes wrong there is told in one sentence."""
-    try:
-        yield folder / name
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RunError(f"{folder} has an unreadable {name}: {reason(error)}") from None
+    return Content(facts, al_rounds)

@@ -1,0 +1,37 @@
+"""Time and cost: what a run of each strategy takes, and the labels that it buys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from fedactive.analysis.charts import bar_chart
+from fedactive.analysis.panels.sortable import Cell, Sortable, Values
+
+
+def time_unit(seconds: float) -> tuple[str, float]:
+    """The unit to show so many seconds in, and its length."""
+    units = (("s", 1, 600), ("min", 60, 36e3), ("h", 3600, np.inf))
+    return next((unit, length) for unit, length, most in units if seconds < most)
+
+
+def cost_panel(part: pd.DataFrame, seconds: pd.DataFrame, labels: pd.Series) -> Values | None:
+    """Means over the runs in `part` of each strategy; `seconds` by run and phase, `labels` by run."""
+    strategy = part["label"].to_numpy()
+    table = seconds.reindex(part["run"]).groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
+    if table.empty:
+        return None
+    unit, length = time_unit(table.sum(axis=1).max())
+    table = table.loc[table.sum(axis=1).sort_values().index] / length
+    bought = labels.reindex(part["run"]).groupby(strategy).mean()
+    bars = {str(name): values.tolist() for name, values in zip(table.index, table.to_numpy(), strict=True)}
+    rows = []
+    for name, values in zip(bars, table.to_numpy(), strict=True):
+        numbers = [*values, values.sum()]
+        times = [Cell(v, f"{v:.3g}" if v >= 0.001 else "0") for v in numbers]
+        rows.append((name, [Cell(bought[name], f"{bought[name]:,.0f}"), *times]))
+    phases = [str(phase) for phase in table.columns]
+    columns = ["strategy", "labels", *(f"{phase} ({unit})" for phase in [*phases, "all"])]
+    chart = Markup(bar_chart(bars, phases, "Time of one run by phase", unit))
+    return {"chart": chart, "table": Sortable(columns, rows)}

@@ -1,0 +1,52 @@
+"""Queried images: a few thumbnails of every strategy, by client and AL round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from fedactive.analysis.charts import png
+from fedactive.analysis.panels.sortable import Values
+from fedactive.analysis.reading import readable
+from fedactive.data import Dataset, load
+from fedactive.errors import DataError, UserError
+
+THUMBNAILS = 96  # per strategy, at most
+CLIENTS, EACH = 6, 5  # at most
+
+
+def image_panel(first: pd.DataFrame, data_dir: Path | None) -> tuple[list[Values], str]:
+    """Thumbnails of the `first` run of every strategy, all of one dataset, or why there are none."""
+    if first.empty:
+        return [], "Images are not shown: only the sites know which were queried."
+    try:
+        data = load(first["dataset"].iloc[0], data_dir or Path(first["data_dir"].iloc[0]))
+        strategies = [
+            {"name": row["label"], "seed": row["seed"], **_thumbnails(Path(row["folder"]), data)}
+            for row in first.to_dict("records")
+        ]
+    except UserError as error:
+        return [], f"Images are not shown: {error}."
+    return strategies, ""
+
+
+def _thumbnails(folder: Path, data: Dataset) -> Values:
+    with readable(folder, "selections.parquet") as file:
+        chosen = pd.read_parquet(file, columns=["al_round", "client", "sample"])
+    if chosen["sample"].max() >= len(data.train_images):
+        raise DataError(f"{data.name} here is not the one that was used")
+    last = int(chosen["al_round"].max())
+    rounds = sorted({min(2, last), (2 + last) // 2, last})  # round 1 is random for all
+    clients = sorted(chosen["client"].unique())[:CLIENTS]
+    each = min(EACH, THUMBNAILS // (len(rounds) * len(clients)))
+    shown = chosen[chosen["al_round"].isin(rounds) & chosen["client"].isin(clients)]
+    cells = {
+        key: [
+            {"src": png(data.train_images[s].numpy()), "name": data.classes[int(data.train_labels[s])]}
+            for s in part["sample"].head(each)
+        ]
+        for key, part in shown.groupby(["client", "al_round"])
+    }
+    rows = [{"client": k, "cells": [cells.get((k, r), []) for r in rounds]} for k in clients]
+    return {"rounds": rounds, "rows": rows}

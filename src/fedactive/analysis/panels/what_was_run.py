@@ -1,0 +1,58 @@
+"""What was run: the runs in one sentence, what they have in common, on which machines, and each in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fedactive.analysis.panels.cost import time_unit
+from fedactive.analysis.panels.sortable import Values
+from fedactive.analysis.stored import DEFAULTS
+
+
+def summary(configuration: pd.DataFrame) -> str:
+    def several(column: str, one: str, more: str) -> str:
+        n = configuration[column].nunique()
+        return f"{n} {one if n == 1 else more}"
+
+    datasets = ", ".join(sorted(configuration["dataset"].unique()))
+    counts = several("label", "strategy", "strategies"), several("setting", "setting", "settings")
+    seeds = several("seed", "seed", "seeds")
+    return f"{several('run', 'run', 'runs')} on {datasets}: {', '.join(counts)}, {seeds}."
+
+
+def common_settings(configuration: pd.DataFrame) -> list[tuple[str, str]]:
+    first = configuration.iloc[0]
+    same = [name for name in DEFAULTS if (configuration[name] == first[name]).all() and first[name] != ""]
+    return [(name, _plain(first[name])) for name in same]
+
+
+def machines(configuration: pd.DataFrame) -> list[Values]:
+    rows = []
+    for (hardware, software), part in configuration.groupby(["hardware", "software"], sort=False):
+        dates = sorted({finished[:10] for finished in part["finished"]})
+        seconds = part["seconds"].sum()
+        unit, length = time_unit(seconds)
+        rows.append(
+            {
+                "hardware": hardware,
+                "software": software,
+                "runs": len(part),
+                "time": f"{seconds / length:.3g} {unit}",
+                "dates": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+            }
+        )
+    return rows
+
+
+def configurations(configuration: pd.DataFrame) -> list[Values]:
+    columns = [name for name in configuration if name not in ("run", "label", "setting")]
+    return [
+        {"name": row["run"], "text": "\n".join(f"{name} = {_plain(row[name])}" for name in columns)}
+        for row in configuration.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,45 @@
+"""Charts as text: what they say, whatever they are given."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png, short_names, ticks
+
+
+def test_ticks_are_round_and_cover_the_range():
+    assert ticks(8, 45) == [0, 10, 20, 30, 40, 50]
+    assert ticks(0.61, 0.68) == pytest.approx([0.6, 0.62, 0.64, 0.66, 0.68])
+    assert len(ticks(5, 5)) == 2
+
+
+def test_charts_escape_names_and_stand_odd_numbers():
+    one_point = Line("<b>", 9, [5.0], [50.0], [50.0], [50.0])
+    assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
+    assert "<b>" not in line_chart([one_point], "title", "x", "y")
+    assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
+
+
+def test_classes_of_a_heat_map_can_be_told_apart():
+    long = "actinic keratoses and intraepithelial carcinoma"
+    assert short_names(["melanoma", "melanocytic nevi", long]) == [
+        "melanoma",
+        "melanocytic nevi",
+        "actinic keratoses…",
+    ]
+    assert short_names([long, f"{long} in situ"]) == ["0 actinic keratos…", "1 actinic keratos…"]
+    chart = heat_map(np.ones((2, 2), int), ["melanoma", "melanocytic nevi"], "Labels", 1)
+    assert ">melanoma<" in chart
+    assert ">melanocytic nevi<" in chart
+    assert "rotate" not in heat_map(np.ones((2, 2), int), ["cat", "dog"], "Labels", 1)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_png_keeps_every_pixel(channels):
+    image = np.random.default_rng(1).integers(256, size=(channels, 5, 7), dtype=np.uint8)
+    content = base64.b64decode(png(image).partition(",")[2])
+    shown = np.asarray(Image.open(io.BytesIO(content))).reshape(5, 7, channels)
+    assert (shown == image.transpose(1, 2, 0)).all()
