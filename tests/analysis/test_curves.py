@@ -31,7 +31,11 @@ def test_the_picture_names_every_strategy(tmp_path):
 
 
 def test_labels_never_overlap():
-    moved = spread(np.array([90.0, 89.9, 89.8, 80.0]), gap=1.0)
+    moved = spread(np.array([90.0, 89.9, 89.8, 80.0]), gap=1.0, floor=70.0)
     assert (-np.diff(moved) >= 1.0 - 1e-9).all()
     assert moved[0] == 90.0
     assert moved[-1] == 80.0
+
+
+def test_labels_stay_above_the_floor():
+    assert spread(np.array([71.0, 70.9, 70.8]), gap=1.0, floor=70.0).tolist() == [72.0, 71.0, 70.0]

@@ -116,6 +116,15 @@ def test_images_that_are_not_there_are_told(made, tmp_path):
     assert "there is nobody to compare it with" in page
 
 
+def test_images_of_another_dataset_are_not_shown(made, tmp_path):
+    folder = shutil.copytree(made[0].configuration["folder"].iloc[0], tmp_path / "run")
+    chosen = pd.read_parquet(folder / "selections.parquet")
+    chosen.assign(sample=10**6).to_parquet(folder / "selections.parquet", index=False)
+    write_report([folder], tmp_path / "report.html")
+    note = "Images are not shown: digits here is not the one that was used."
+    assert note in (tmp_path / "report.html").read_text()
+
+
 def as_of_sites(folder, measured):
     """The run as the field records it: samples and labels hidden, accuracy perhaps unknown."""
     chosen, metrics = (pd.read_parquet(folder / f"{name}.parquet") for name in ("selections", "metrics"))

@@ -82,9 +82,8 @@ def line_chart(
     width, height = size
     longest = max(len(line.name) for line in lines) + digits + 4
     left, top, right, bottom = 46, 26, 30 + 6.6 * longest, height - 42
-    xs = np.concatenate([line.x for line in lines])
-    x0, x1 = float(xs.min()), float(xs.max())
-    x1 += (x1 == x0) * 1.0
+    x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
+    x1 += x1 == x0  # one point has no width
     y_ticks = ticks(min(min(line.low) for line in lines), max(max(line.high) for line in lines))
     y0, y1 = y_ticks[0], y_ticks[-1]
 
@@ -98,20 +97,15 @@ def line_chart(
         return "L".join(f"{px(a):.1f},{py(b):.1f}" for a, b in zip(x, y, strict=True))
 
     parts = [text(left - 38, 12, y_label, kind="axis")]
-    step = y_ticks[1] - y_ticks[0]
+    places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # that tell the ticks apart
     for y in y_ticks:
         parts.append(f'<path class="grid" d="M{left},{py(y):.1f}H{width - right:.1f}"/>')
-        parts.append(
-            text(left - 7, py(y) + 4, f"{y:.{max(0, -int(np.floor(np.log10(step) + 1e-9)))}f}", "end")
-        )
-    for x in [x for x in ticks(x0, x1, 6) if x0 - 1e-9 <= x <= x1 + 1e-9]:
-        parts.append(text(px(x), bottom + 18, f"{x:g}", "middle"))
+        parts.append(text(left - 7, py(y) + 4, f"{y:.{places}f}", "end"))
+    inside = [x for x in ticks(x0, x1, 6) if x0 - 1e-9 <= x <= x1 + 1e-9]
+    parts += [text(px(x), bottom + 18, f"{x:g}", "middle") for x in inside]
     parts.append(text((left + width - right) / 2, height - 6, x_label, "middle", "axis"))
     ordered = sorted(lines, key=lambda line: -line.y[-1])
-    heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=16)
-    heights += max(
-        0.0, -(heights.min() + bottom)
-    )  # moved back up where the names would run out of the picture
+    heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=16, floor=-bottom)
     for line, h in zip(ordered, -heights, strict=True):
         band = f"M{path(line.x, line.high)}L{path(line.x[::-1], line.low[::-1])}Z"
         dots = "".join(
@@ -127,9 +121,8 @@ def line_chart(
             f"{text(name_x + 6, h + 4, f'{line.name}  {line.y[-1]:.{digits}f}', kind='name')}</g>"
         )
     last = ", ".join(f"{line.name} {line.y[-1]:.{digits}f}" for line in ordered)
-    return svg(
-        width, height, title, f"{y_label} over {x_label}. At the end: {last}.", "".join(parts), "lines"
-    )
+    description = f"{y_label} over {x_label}. At the end: {last}."
+    return svg(width, height, title, description, "".join(parts), "lines")
 
 
 def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: str, unit: str) -> str:
@@ -198,9 +191,7 @@ def png(image: NDArray[np.uint8]) -> str:
     """An image of shape (channels, height, width), grey or RGB, as a data URI."""
     channels, height, width = image.shape
     rows = image.transpose(1, 2, 0).reshape(height, width * channels)
-    raw = np.hstack(
-        [np.zeros((height, 1), np.uint8), rows]
-    ).tobytes()  # each row is preceded by its filter: none
+    raw = np.pad(rows, ((0, 0), (1, 0))).tobytes()  # each row is preceded by its filter, 0 for none
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -62,8 +62,8 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
             seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
             axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
             axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
-        heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * np.ptp(axes.get_ylim()))
-        heights += max(0.0, axes.get_ylim()[0] - heights.min())  # back up where names would run into the axis
+        bottom, top = axes.get_ylim()
+        heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
         for (name, row), height in zip(means.iterrows(), heights, strict=True):
             axes.annotate(
                 f"{name}  {row.iloc[-1]:.1f}",
@@ -96,9 +96,13 @@ def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
         figure.savefig(path, dpi=130)
 
 
-def spread(heights: np.ndarray, gap: float) -> np.ndarray:
-    """The heights, best first, moved down just enough that neighbours are `gap` apart."""
+def spread(heights: np.ndarray, gap: float, floor: float) -> np.ndarray:
+    """Heights of names, best first, moved down just enough that neighbours are `gap` apart.
+
+    Where the last would then lie below the floor, all move back up.
+    """
     moved = np.array(heights, dtype=float)
     for i in range(1, len(moved)):
         moved[i] = min(moved[i], moved[i - 1] - gap)
+    moved += max(0.0, floor - moved.min())
     return moved

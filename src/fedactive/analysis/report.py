@@ -7,6 +7,7 @@ page, whose form is in report.html.jinja.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -71,10 +72,7 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
     panels = []
     pictured: set[str] = set()  # datasets whose images are shown
     for setting, part in runs.configuration.groupby("setting"):
-
-        def here(table: pd.DataFrame, setting: object = setting) -> pd.DataFrame:
-            return table[table["setting"] == setting]
-
+        here = partial(_rows_of, setting)
         first = part.sort_values("seed").drop_duplicates("label").sort_values("label")
         dataset = part["dataset"].iloc[0]
         images: list[Values] = []
@@ -99,3 +97,7 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
             }
         )
     return panels
+
+
+def _rows_of(setting: object, table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["setting"] == setting]

@@ -110,16 +110,15 @@ def paired_tests(curves: pd.DataFrame) -> pd.DataFrame:
         for i, j in combinations(accuracy, 2):
             for al_round, d in _paired_differences(accuracy, i, j).items():
                 n = len(d)
-                t = t_score(d) if n > 1 else np.nan
-                # As scipy.stats.ttest_rel, which warns or says NaN where differences do not vary.
-                p = 2 * scipy.stats.t.sf(abs(t), df=n - 1) if n > 1 else np.nan
-                mean = d.mean() if n > 0 else np.nan
-                rows.append((setting, al_round, i, j, n, mean, t, p, REASONS.get(n, "")))
-    columns = ["setting", "al_round", "i", "j", "n", "mean_difference", "t", "p", "reason"]
+                mean, t = d.mean() if n > 0 else np.nan, t_score(d) if n > 1 else np.nan
+                rows.append((setting, al_round, i, j, n, mean, t))
+    columns = ["setting", "al_round", "i", "j", "n", "mean_difference", "t"]
     tests = pd.DataFrame(rows, columns=columns).sort_values(columns[:4], ignore_index=True)
-    p_holm = tests.groupby(["setting", "al_round"])["p"].transform(holm)
-    tests.insert(columns.index("reason"), "p_holm", p_holm.astype(float))
-    tests.insert(columns.index("reason") + 1, "significant", tests["p_holm"] < SIGNIFICANCE)
+    # As scipy.stats.ttest_rel, which warns or says NaN where differences do not vary.
+    tests["p"] = 2 * scipy.stats.t.sf(tests["t"].abs().astype(float), df=tests["n"].astype(float) - 1)
+    tests["p_holm"] = tests.groupby(["setting", "al_round"])["p"].transform(holm).astype(float)
+    tests["significant"] = tests["p_holm"] < SIGNIFICANCE
+    tests["reason"] = [REASONS.get(n, "") for n in tests["n"]]
     return _like(curves, tests)
 
 
