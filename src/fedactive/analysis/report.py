@@ -16,13 +16,12 @@ import pandas as pd
 from jinja2 import Environment
 
 from fedactive import __version__
-from fedactive.analysis.panels import what_was_run
+from fedactive.analysis.panels import Values, what_was_run
 from fedactive.analysis.panels.accuracy import accuracy_table, band_chart, band_note, band_of
 from fedactive.analysis.panels.class_balance import class_heat_maps, emd_charts, emd_curves
 from fedactive.analysis.panels.comparisons import penalty_table, tests_panel
 from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.panels.images import image_panel
-from fedactive.analysis.panels.sortable import Values
 from fedactive.analysis.results import Runs, read_runs
 from fedactive.analysis.significance import PAPER_THRESHOLD, paired_tests, penalty_matrix
 from fedactive.runs import write_atomically

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import Line, line_chart
-from fedactive.analysis.panels.sortable import Cell, Sortable
+from fedactive.analysis.panels import Cell, Sortable
 from fedactive.analysis.significance import confidence_band
 
 RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedactive.analysis.panels.sortable import Cell, Sortable, Values
+from fedactive.analysis.panels import Cell, Sortable, Values
 
 COLUMNS = ["comparison", "better", "worse", "tested", "seeds", "difference", "p (Holm)"]
 

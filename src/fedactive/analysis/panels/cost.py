@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import bar_chart
-from fedactive.analysis.panels.sortable import Cell, Sortable, Values
+from fedactive.analysis.panels import Cell, Sortable, Values
 
 
 def time_unit(seconds: float) -> tuple[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedactive.analysis.charts import png
-from fedactive.analysis.panels.sortable import Values
+from fedactive.analysis.panels import Values
 from fedactive.analysis.reading import readable
 from fedactive.data import Dataset, load
 from fedactive.errors import DataError, UserError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from fedactive.analysis.panels import Values
 from fedactive.analysis.panels.cost import time_unit
-from fedactive.analysis.panels.sortable import Values
 from fedactive.analysis.stored import DEFAULTS
 
 
