@@ -24,6 +24,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -75,8 +76,9 @@ class Job:
     process: subprocess.Popen[bytes] | Turn | None = None
     begun: float = 0.0
     fl_rounds: int = 0  # done, as far as its log tells
-    note: str = "waiting"
+    note: str = "starting"
     failed: bool = False
+    bar: TaskID | None = None  # while it is running
 
     @property
     def folder(self) -> Path:
@@ -128,22 +130,26 @@ class Comparison:
         skipped = len(everything) - len(waiting)
         self.console.print(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time")
         with self.bars() as bars:
-            overall = bars.add_task("all runs", total=sum(job.total for job in waiting), note="")
+            overall = bars.add_task(
+                "all runs, in FL rounds", total=sum(job.total for job in waiting), note=""
+            )
             try:
                 while waiting or running:
                     while len(running) < self.jobs and (job := self.next_job(waiting, running)):
                         self.start(job)
+                        job.bar = bars.add_task(label(job.experiment), total=job.total, note=job.note)
                         running.append(job)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     for job in list(running):
+                        assert job.process is not None
+                        assert job.bar is not None
                         job.look()
-                        if job.process is not None and job.process.poll() is not None:
+                        bars.update(job.bar, completed=job.fl_rounds, note=job.note)
+                        if job.process.poll() is not None:
+                            bars.remove_task(job.bar)
                             self.finish(job, bars.console)
                             running.remove(job)
-                    counted = sum(job.fl_rounds for job in everything)
-                    bars.update(
-                        overall, completed=counted, note="   ".join(self.line(job) for job in running)
-                    )
+                    bars.update(overall, completed=sum(job.fl_rounds for job in everything))
             finally:
                 for job in running:  # stopped in the middle: the runs go on from their checkpoints next time
                     assert job.process is not None
@@ -201,12 +207,10 @@ class Comparison:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
         what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
-        console.print(f"{self.line(job)}  {what}", soft_wrap=True, highlight=False)
-
-    def line(self, job: Job) -> str:
-        return f"{label(job.experiment)}: {job.note}"
+        console.print(f"{label(job.experiment)}: {job.note}  {what}", soft_wrap=True, highlight=False)
 
     def bars(self) -> Progress:
+        """One bar for each run that is going on, below one for all; they count FL rounds."""
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
         times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
         return Progress(*columns, *times, console=self.console)
