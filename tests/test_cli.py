@@ -29,7 +29,7 @@ def test_every_setting_has_a_documented_flag():
     text = shown("run", "--help")
     for item in settings_of(Experiment):
         assert item.flag in text
-        assert item.help[:20] in text
+        assert item.help.replace("`", "")[:20] in text
     assert len(settings_of(Experiment)) == len(dataclasses.fields(Experiment))
 
 
@@ -47,6 +47,12 @@ def test_strategies_and_datasets_are_listed():
     assert all(name in text for name in ("digits", "cifar10", "svhn", "pathmnist", "mnist"))
 
 
+def test_names_of_strategies_are_not_cut_short_in_a_narrow_terminal():
+    result = CliRunner(env={"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, "strategies")
+    assert all(f"│ {name} " in result.output for name in STRATEGIES)
+    assert "…" not in result.output
+
+
 def test_run_prints_the_result_and_the_folder(tmp_path):
     config = tmp_path / "experiment.toml"
     config.write_text(
@@ -57,6 +63,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "AL round 2/2" in done.stdout  # progress as plain lines, without a terminal
+    assert "mean of the last 5 FL rounds" in done.stdout  # the lines before say that of one FL round
     folder = re.search(r"run folder: (.*)", done.stdout)[1]
     saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
     assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
@@ -76,6 +83,10 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
         (
             ["run", "--config", "nowhere.toml"],
             "fedactive: config: 'nowhere.toml' was given, allowed is a TOML file",
+        ),
+        (
+            ["run", "--config", sys.executable],
+            "fedactive: config: '.*' was given, allowed is a TOML file, which is text",
         ),
         (["run", "--alhpa", "1"], "No such option: --alhpa"),
         (["data", "check", "cifar100"], "fedactive: dataset: 'cifar100' was given.*did you mean 'cifar10'"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,17 +25,19 @@ from fedactive.experiment import Experiment, parse_toml
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
 from fedactive.paper.commands import app as paper_app
-from fedactive.progress import make_progress
-from fedactive.query import STRATEGIES, make_strategy
+from fedactive.progress import make_progress, resumable
+from fedactive.query import STRATEGIES
 from fedactive.query.plugins import load_file
 from fedactive.query.strategy import parameters_of
 from fedactive.settings import Setting, settings_of
 from fedactive.sites.commands import coordinator_app, site_app
+from fedactive.state import LAST_FL_ROUNDS
 
 app = typer.Typer(
     help="Federated active learning: clients that keep their data train one model and choose what to label.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",  # which joins the lines of a paragraph
     pretty_exceptions_enable=False,
 )
 data_app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
@@ -60,7 +60,7 @@ def option(item: Setting) -> inspect.Parameter:
     """The flag of one setting. Flags are text here: the setting itself says what is wrong with a value."""
     info = typer.Option(
         item.flag,
-        help=f"{item.help} ({item.allowed}; default {item.default})",
+        help=f"{item.help} ({item.allowed}; default {'none' if item.default == '' else item.default})",
         metavar=item.kind.__name__.upper(),
         show_default=False,
         rich_help_panel=item.panel,
@@ -108,17 +108,10 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
 def read_config(path: Path | None) -> str:
     if path is not None and not path.is_file():
         raise ConfigurationError("config", str(path), "a TOML file that exists")
-    return path.read_text() if path else ""
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Ctrl-C inside the block ends the command with the sentence that tells how to resume."""
     try:
-        yield
-    except KeyboardInterrupt:
-        print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
-        raise typer.Exit(130) from None
+        return path.read_text() if path else ""
+    except UnicodeDecodeError:
+        raise ConfigurationError("config", str(path), "a TOML file, which is text") from None
 
 
 def with_settings(command: Any, **more: Any) -> Any:
@@ -170,19 +163,20 @@ def report(
 
 @app.command()
 def strategies(plugin: Plugin = None) -> None:
-    """List the query strategies: what they query, whose models they need, and their options."""
+    """List the query strategies: whose model chooses, what they query, and their options."""
     load_plugin(plugin)
-    columns = ("strategy", "selector", "what it queries", "models it needs", "options", "paper")
-    table = Table(*columns, show_lines=True)
+    table = Table(show_lines=True)
+    for column in ("strategy", "selector"):
+        table.add_column(column, no_wrap=True)  # to be typed, so never cut short
+    for column in ("what it queries", "options"):
+        table.add_column(column, overflow="fold")
     for name, strategy in sorted(STRATEGIES.items()):
-        needs = [make_strategy(name, selector).needs for selector in strategy.selectors]
-        models = " or ".join(" and ".join(sorted(need)) or "none" for need in needs)
         options = "\n".join(
             f"{p.name}= {', '.join(p.metadata['choices'])} ({p.metadata['help']}; default {p.default})"
             for p in parameters_of(strategy)
         )
-        selector = " or ".join(strategy.selectors)
-        table.add_row(name, selector, strategy.summary, models, escape(options), strategy.paper)
+        what = f"{strategy.summary} ({strategy.paper})"
+        table.add_row(name, " or ".join(strategy.selectors), escape(what), escape(options))
     Console().print(table)
 
 
@@ -208,11 +202,15 @@ def data_get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
 
 @data_app.command("check")
 def data_check(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
-    """Say of each file of a dataset whether it is there, official and readable; exit code 1 if not."""
+    """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
     reports = check(name, data_dir)
     for report in reports:
-        official = f", checksum {report.checksum}" if report.present else ""
-        print(f"{report.path}: {report.problem or 'reads well'}{official}")
+        checksum = {
+            "official": ", official checksum",
+            "different": ", not the official checksum",
+            "missing": "",
+        }
+        print(f"{report.path}: {report.problem or 'reads well'}{checksum[report.checksum]}")
     if not reports:
         print(f"{name} comes with the package, there is nothing to check")
     if any(report.problem for report in reports):
@@ -226,6 +224,7 @@ def print_result(result: Result) -> None:
     for al_round, accuracy in result.accuracy.items():
         table.add_row(str(al_round), str(labelled[al_round]), f"{accuracy:.2%}")
     Console().print(table)
+    print(f"(accuracy: mean of the last {LAST_FL_ROUNDS} FL rounds of each AL round)")
     Console().print(f"run folder: {result.folder}", soft_wrap=True)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from rich.console import Console
@@ -97,3 +99,13 @@ class Bars:
 
 def make_progress() -> Progress:
     return Bars() if sys.stderr.isatty() else Lines()
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C inside the block ends the command with the sentence that tells how to resume."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nstopped; start the same command again to resume where it was", file=sys.stderr)
+        sys.exit(130)

@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedactive.errors import UserError
+from fedactive.paper import commands
 from fedactive.paper.commands import app
+from fedactive.paper.reproduce import experiments
 
 
 def paper(*arguments):
@@ -41,6 +43,34 @@ def test_a_table_without_runs_shows_the_papers_numbers(tmp_path):
     assert set(table["note"]) == {"no runs"}
 
 
+def test_runs_made_with_other_settings_are_hinted_at(store, runs):
+    (experiment, *_) = experiments(
+        "accuracy", datasets=["cifar10"], until=20, precision="bf16", runs_dir=runs
+    )
+    store(experiment, [0.1, 0.2, 0.3, 0.4])
+    hidden = paper("show", "accuracy", "--from", runs)
+    assert "there are runs made with --precision bf16: show needs the same" in hidden.stderr
+    shown = paper("show", "accuracy", "--from", runs, "--precision", "bf16")
+    assert "no runs" not in shown.stderr
+
+
+def test_a_matrix_without_runs_is_a_sentence(tmp_path):
+    done = paper("show", "penalty", "--from", tmp_path)
+    assert done.stdout == ""
+    assert "`fedactive paper run penalty` makes them" in done.stderr
+
+
+def test_ctrl_c_says_how_to_resume(tmp_path, monkeypatch):
+    def stopped(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "require_data", lambda _: None)
+    monkeypatch.setattr(commands.Comparison, "run", stopped)
+    done = CliRunner().invoke(app, ["run", "accuracy", "--no-trial", "--runs-dir", str(tmp_path)])
+    assert done.exit_code == 130
+    assert "start the same command again to resume" in done.output
+
+
 @pytest.mark.parametrize(
     "command", [["show", "acuracy"], ["run", "acuracy"], ["figure", "pie", "-o", "x.svg"]]
 )
@@ -56,10 +86,14 @@ def test_an_unknown_name_is_one_sentence(command):
     [
         (["emd", "--alphas", "0.1;1"], "alphas: '0.1;1' was given, allowed is numbers separated by commas"),
         (["accuracy", "--rhos", "20"], "rhos: 20.0 was given, allowed is 1 here"),
+        (
+            ["accuracy", "--strategies", "finetune"],
+            "strategies: 'finetune' was given, allowed is one of alfa",
+        ),
         (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),  # so far so good
     ],
 )
-def test_alphas_and_rhos_are_numbers_of_the_table(tmp_path, arguments, message):
+def test_what_is_asked_for_must_be_in_the_table(tmp_path, arguments, message):
     folders = ["--runs-dir", str(tmp_path / "runs"), "--data-dir", str(tmp_path)]
     done = CliRunner().invoke(app, ["run", *arguments, *folders])
     assert isinstance(done.exception, UserError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from fedactive.analysis.results_file import export as export_runs
 from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.stored import DEFAULTS, StoredRun
 from fedactive.compare import Comparison, report_failures, require_data, shared_among
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.paper.archive import Archive
@@ -25,7 +27,8 @@ from fedactive.paper.figures import FIGURES, Request
 from fedactive.paper.figures import figure as draw_figure
 from fedactive.paper.reproduce import NAMES, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
-from fedactive.paper.settings import all_settings
+from fedactive.paper.settings import PAPER, all_settings
+from fedactive.progress import resumable
 from fedactive.runs import write_atomically
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
@@ -65,7 +68,10 @@ def run(
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
-    jobs: Annotated[int | None, typer.Option(help="runs at a time", min=1)] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="runs at a time; by default one per core on a CPU, four on a GPU", min=1),
+    ] = None,
     trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     runs_dir: RunsDir = Path("runs"),
@@ -93,7 +99,9 @@ def run(
     if trial:
         print(estimate(wanted), flush=True)
     if missing:
-        report_failures(Comparison(*shared_among(missing, jobs)).run())
+        with resumable():
+            finished = Comparison(*shared_among(missing, jobs)).run()
+        report_failures(finished)
     changed = {"fl-rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
     again = "".join(f" --{option} {value}" for option, value in changed.items() if value is not None)
     print(f"now: fedactive paper show {name} --from {runs_dir}{again}")
@@ -113,9 +121,10 @@ def show(
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     chosen = datasets.split(",") if datasets else None
+    runs = stored_runs(source)
     table = show_table(
         name,
-        stored_runs(source),
+        runs,
         until=until,
         datasets=chosen,
         fl_rounds=fl_rounds,
@@ -123,9 +132,13 @@ def show(
         schedule=schedule,
         precision=precision,
     )
-    print_table(table, NAMES[name])
-    if "seeds" in table and table["seeds"].sum() == 0:
+    matrix = "seeds" not in table  # `penalty`, which has no rows without runs
+    if not matrix or len(table) > 1:
+        print_table(table, NAMES[name])
+    if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
+        if made_with := differences(runs):
+            print(f"there are runs made with {', '.join(made_with)}: show needs the same", file=sys.stderr)
     if output is not None:
         table.to_csv(output, index=False)
 
@@ -190,6 +203,19 @@ def document(
     if not check:
         write_atomically(path, new.encode())
     print(f"{path}: {'true' if check else 'written'}")
+
+
+def differences(runs: Sequence[StoredRun]) -> list[str]:
+    """The options by which these runs were made other than the paper's."""
+    paper = DEFAULTS | PAPER
+    return sorted(
+        {
+            f"--{field.replace('_', '-')} {dict(run.identity)[field]}"
+            for run in runs
+            for field in ("fl_rounds", "partition", "schedule", "precision")
+            if dict(run.identity)[field] != paper[field]
+        }
+    )
 
 
 def numbers(option: str, text: str) -> list[float]:

@@ -15,7 +15,6 @@ from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
 from fedactive.paper.tables import table, table_experiments
-from fedactive.query.strategy import STRATEGIES
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",
@@ -46,9 +45,6 @@ def experiments(
     own.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
-    for strategy in strategies or ():
-        if strategy not in STRATEGIES:
-            raise unknown_name("strategies", strategy, STRATEGIES)
     if check(name) == "penalty":
         wanted = penalty_experiments(until=until, seeds=seeds, datasets=datasets, **given)
     else:
@@ -56,6 +52,10 @@ def experiments(
         wanted = table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
     for field, chosen in (("alpha", alphas), ("rho", rhos)):
         wanted = with_values(field, chosen, wanted)
+    known = {e.strategy for e in wanted}
+    for strategy in strategies or ():
+        if strategy not in known:
+            raise unknown_name("strategies", strategy, known)
     return [e for e in wanted if strategies is None or e.strategy in strategies]
 
 
