@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedactive.analysis.curves import learning_curves, mean_curves, plot_learning_curves, spread
+from fedactive.analysis.curves import learning_curves, mean_curves, percents, plot_learning_curves, spread
 from fedactive.laboratory import run
 
 
@@ -39,3 +39,18 @@ def test_labels_never_overlap():
 
 def test_labels_stay_above_the_floor():
     assert spread(np.array([71.0, 70.9, 70.8]), gap=1.0, floor=70.0).tolist() == [72.0, 71.0, 70.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([4.87, 9.74, 14.6], ["5%", "10%", "15%"]),
+        ([1.0, 2.0], ["1%", "2%"]),
+        ([2.5, 5.0, 7.5], ["2.5%", "5.0%", "7.5%"]),
+        ([0.7, 1.4], ["0.7%", "1.4%"]),
+        ([0.13, 0.26], ["0.13%", "0.26%"]),
+        ([5.0], ["5%"]),
+    ],
+)
+def test_percents_have_the_digits_that_tell_them_apart(values, shown):
+    assert percents(np.array(values)) == shown

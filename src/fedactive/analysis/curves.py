@@ -43,11 +43,18 @@ def print_accuracy(means: pd.DataFrame, title: str) -> None:
     """A table of `mean_curves` in the terminal."""
     table = Table(title=title)
     table.add_column("strategy")
-    for percent in means.columns:
-        table.add_column(f"{percent:.0f}%", justify="right")
+    for percent in percents(means.columns.to_numpy()):
+        table.add_column(percent, justify="right")
     for name, row in means.iterrows():
         table.add_row(str(name), *("" if np.isnan(value) else f"{value:.1f}" for value in row))
     Console().print(table)
+
+
+def percents(values: np.ndarray) -> list[str]:
+    """As whole numbers where these are near enough; else with the digits that tell them apart."""
+    step = np.diff(values).min() if len(values) > 1 else values[0]
+    digits = next((d for d in range(3) if np.abs(values - values.round(d)).max() <= step / 8), 3)
+    return [f"{value:.{digits}f}%" for value in values]
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
