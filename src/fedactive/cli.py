@@ -205,7 +205,7 @@ def data_check(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
     """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
     reports = check(name, data_dir)
     for report in reports:
-        checksum = ", the official checksum" if report.checksum == "official" else ", not the official checksum"
+        checksum = f", {'' if report.checksum == 'official' else 'not '}the official checksum"
         print(f"{report.path}: {report.problem or 'reads well'}{checksum if report.present else ''}")
     if not reports:
         print(f"{name} comes with the package, there is nothing to check")
