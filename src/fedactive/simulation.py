@@ -21,6 +21,7 @@ from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights, placed
 from fedactive.federation import Query, QueryPhase
 from fedactive.query import Outputs, Pool, make_strategy
+from fedactive.query.strategy import require_contract
 from fedactive.randomness import Randomness
 from fedactive.split import Split
 
@@ -75,7 +76,12 @@ class Simulation:
     def ask(self, al_round: int, pools: list[Pool]) -> list[Query]:
         rngs = [self.randomness.torch("strategy", al_round, number) for number in self.numbers]
         chosen = self.strategy.select_all(pools, self.split.budget, rngs)
-        return [Query(k, self.unlabelled(k)[c.indices.cpu()], c.scores.cpu()) for k, c in enumerate(chosen)]
+        queries = []
+        for k, (pool, c) in enumerate(zip(pools, chosen, strict=True)):
+            indices = c.indices.cpu()
+            require_contract(self.strategy, indices, len(pool), self.split.budget)
+            queries.append(Query(k, self.unlabelled(k)[indices], c.scores.cpu()))
+        return queries
 
     def views(self, models: dict[str, list[Weights]]) -> list[Pool]:
         """What the strategy sees of each client."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedactive.errors import UserError
+from fedactive.laboratory import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
 from fedactive.query.plugins import load_file
@@ -81,3 +82,36 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path, content, sentence):
         path.write_text(content)
     with pytest.raises(UserError, match=sentence):
         load_file(path)
+
+
+def changed(plugin, before, after):
+    text = plugin.read_text()
+    assert before in text
+    plugin.write_text(text.replace(before, after))
+    return plugin
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"disagreement"', '"logo"', "a strategy named logo comes with fedactive"),
+        ("    needs = frozenset", "    uses = frozenset", "strategy Disagreement lacks needs"),
+        ("    selectors =", "    chooser =", "strategy Disagreement lacks selectors"),
+    ],
+)
+def test_a_strategy_that_cannot_be_used_is_told_when_it_is_loaded(plugin, before, after, message):
+    with pytest.raises(UserError, match=message):
+        load_file(changed(plugin, before, after))
+
+
+def test_ones_own_strategy_may_be_registered_again(plugin):
+    load_file(plugin)
+    load_file(changed(plugin, '"yours"', '"mine"'))
+    assert STRATEGIES["disagreement"].paper == "mine"
+
+
+@pytest.mark.parametrize("choice", ["chosen[:1]", "chosen * 0", "chosen + len(pool)"])
+def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
+    load_file(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
+    with pytest.raises(UserError, match=r"strategy disagreement chose .* it must be"):
+        run(small(strategy="disagreement", rounds=2))

@@ -29,6 +29,8 @@ def load_file(path: Path) -> None:
     sys.modules[name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
+    except UserError as error:
+        raise UserError(f"plugin {path}: {error}") from error
     except Exception as error:
         raise UserError(f"plugin {path} cannot be loaded: {type(error).__name__}: {error}") from error
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from fedactive.errors import ConfigurationError, unknown_name
+from fedactive.errors import ConfigurationError, UserError, unknown_name
 from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
 
@@ -122,6 +122,7 @@ class ScoringStrategy(OneModelStrategy):
         return Selection(chosen, score[chosen])
 
 
+OURS = "fedactive.query."  # modules whose names are taken
 STRATEGIES: dict[str, type[Strategy]] = {}
 
 S = TypeVar("S", bound=type[Strategy])
@@ -139,8 +140,27 @@ class ScoringNames(Container[str], Iterable[str]):
 
 def register(strategy: S) -> S:
     """Class decorator: make a strategy known by its name."""
+    described = ("name", "summary", "paper", "selectors")
+    missing = [*(f for f in described if not hasattr(strategy, f)), *sorted(strategy.__abstractmethods__)]
+    if missing:
+        raise UserError(f"strategy {strategy.__name__} lacks {', '.join(missing)}")
+    # Results are filed under the name. One's own may be registered again, as a notebook's cell does.
+    taken = STRATEGIES.get(strategy.name, strategy).__module__
+    if taken.startswith(OURS) and strategy.__module__ != taken:
+        raise UserError(f"a strategy named {strategy.name} comes with fedactive, choose another name")
     STRATEGIES[strategy.name] = strategy
     return strategy
+
+
+def require_contract(strategy: Strategy, indices: Tensor, size: int, budget: int) -> None:
+    """So many different positions of the pool as asked for: a mistake must not become a result."""
+    wanted = min(budget, size)
+    right = {i for i in indices.tolist() if 0 <= i < size}
+    if not len(indices) == len(right) == wanted:
+        raise UserError(
+            f"strategy {strategy.name} chose {len(indices)} positions in a pool of {size}, {len(right)} of "
+            f"them valid and different; it must be {wanted} (see fedactive.query.contract)"
+        )
 
 
 def parameter(default: str, choices: Iterable[str], help: str) -> Any:
