@@ -17,7 +17,7 @@ from rich.table import Table
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
 from fedactive.analysis.report import write_report
-from fedactive.compare import Comparison, expand, report_failures, require_data, shared_among
+from fedactive.compare import JOBS_HELP, Comparison, expand, report_failures, require_data, shared_among
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
@@ -128,7 +128,7 @@ def with_settings(command: Any, **more: Any) -> Any:
     return command
 
 
-JOBS = typer.Option("--jobs", help="runs at a time; by default one per core on a CPU, four on a GPU", min=1)
+JOBS = typer.Option("--jobs", help=JOBS_HELP, min=1)
 app.command()(with_settings(run))
 app.command()(with_settings(compare, jobs=Annotated[int | None, JOBS]))
 

@@ -40,7 +40,8 @@ from fedactive.query import STRATEGIES
 from fedactive.runs import completed_rounds, first_round_file
 
 SECONDS_BETWEEN_LOOKS = 0.2
-RUNS_PER_GPU = 4  # more gain little over it (see benchmarks/gpu_engine.py)
+RUNS_PER_GPU = 4  # by default
+JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
 PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
 
 

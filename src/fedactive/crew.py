@@ -111,8 +111,9 @@ class Crew:
     def start(self, config: Path) -> Turn:
         assert self.process.stdin is not None
         self.answers.pop(str(config), None)
-        self.process.stdin.write(f"{config}\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has just ended, as the turn will tell
+            self.process.stdin.write(f"{config}\n")
+            self.process.stdin.flush()
         return Turn(self, str(config))
 
     @property

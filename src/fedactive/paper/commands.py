@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -17,7 +17,7 @@ from rich.table import Table
 from fedactive.analysis.results_file import export as export_runs
 from fedactive.analysis.results_file import stored_runs
 from fedactive.analysis.stored import DEFAULTS, StoredRun
-from fedactive.compare import Comparison, report_failures, require_data, shared_among
+from fedactive.compare import JOBS_HELP, Comparison, report_failures, require_data, shared_among
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
@@ -68,16 +68,14 @@ def run(
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="runs at a time; by default one per core on a CPU, four on a GPU", min=1),
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(help=JOBS_HELP, min=1)] = None,
     trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     runs_dir: RunsDir = Path("runs"),
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Start, or resume, exactly the runs a table or figure needs; says first how many and how long."""
+    changes = changed(fl_rounds, partition, schedule, precision)
     wanted = experiments(
         name,
         until=until,
@@ -86,10 +84,7 @@ def run(
         strategies=strategies.split(",") if strategies else None,
         alphas=numbers("alphas", alphas) if alphas else None,
         rhos=numbers("rhos", rhos) if rhos else None,
-        fl_rounds=fl_rounds,
-        partition=partition,
-        schedule=schedule,
-        precision=precision,
+        **changes,
         device=device,
         runs_dir=runs_dir,
         data_dir=data_dir,
@@ -102,8 +97,7 @@ def run(
         with resumable():
             finished = Comparison(*shared_among(missing, jobs)).run()
         report_failures(finished)
-    changed = {"fl-rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
-    again = "".join(f" --{option} {value}" for option, value in changed.items() if value is not None)
+    again = "".join(f" --{option.replace('_', '-')} {value}" for option, value in changes.items())
     print(f"now: fedactive paper show {name} --from {runs_dir}{again}")
 
 
@@ -122,16 +116,8 @@ def show(
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     chosen = datasets.split(",") if datasets else None
     runs = stored_runs(source)
-    table = show_table(
-        name,
-        runs,
-        until=until,
-        datasets=chosen,
-        fl_rounds=fl_rounds,
-        partition=partition,
-        schedule=schedule,
-        precision=precision,
-    )
+    changes = changed(fl_rounds, partition, schedule, precision)
+    table = show_table(name, runs, until=until, datasets=chosen, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix or len(table) > 1:
         print_table(table, NAMES[name])
@@ -159,9 +145,8 @@ def figure(
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    changed = {"fl_rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
-    given = {field: value for field, value in changed.items() if value is not None}
-    draw_figure(name, Request(Archive(stored_runs(source)), output, data_dir, setting, category, given))
+    changes = changed(fl_rounds, partition, schedule, precision)
+    draw_figure(name, Request(Archive(stored_runs(source)), output, data_dir, setting, category, changes))
     print(output)
 
 
@@ -223,6 +208,14 @@ def numbers(option: str, text: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise ConfigurationError(option, text, "numbers separated by commas, or inf") from None
+
+
+def changed(
+    fl_rounds: int | None, partition: str | None, schedule: str | None, precision: str | None
+) -> dict[str, Any]:
+    """In what runs differ from the paper's, as settings of Experiment."""
+    given = {"fl_rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from fedactive.engines.cnn4 import blocks, first_block
 from fedactive.engines.cnn4.head import head
 from fedactive.engines.cnn4.norm import ROWS
-from fedactive.engines.cnn4.own_accuracy import OwnAccuracy, rows_of
+from fedactive.engines.cnn4.own_accuracy import OwnAccuracy
 from fedactive.engines.stack import Stack
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models.cnn4 import CNN4, WIDTH
@@ -141,12 +141,12 @@ class CNN4Stack(Stack):
     def load(self, jobs: Sequence[LocalJob]) -> None:
         super().load(jobs)
         if self.own:
-            self.own_rows = rows_of(self.own, self)
+            self.check = self.check or OwnAccuracy(self)
+            self.check.begin(jobs)
 
     def own_accuracy(self) -> Tensor:
-        if self.check is None:
-            self.check = OwnAccuracy(self)
-        return self.check(self.own_rows)
+        assert self.check is not None
+        return self.check()
 
     def embed(self) -> None:
         self.work.copy_(self.parameters)
