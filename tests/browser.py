@@ -35,19 +35,29 @@ def missing() -> str:
     return f"{' and '.join(absent)} not installed (make browser)" if absent else ""
 
 
+def start_driver() -> tuple[subprocess.Popen[str], int]:
+    """chromedriver and its port. It ends if the free port of IPv6 it took is in use in IPv4: again then."""
+    for _ in range(20):
+        driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert driver.stdout is not None
+        said = []
+        for line in driver.stdout:
+            if found := re.search(r"successfully on port (\d+)", line):
+                return driver, int(found[1])
+            said.append(line)
+        driver.stdout.close()
+        driver.wait()
+    raise RuntimeError(f"chromedriver does not start: {''.join(said)}")
+
+
 class Browser:
     """One window. Use it as a context, or close it."""
 
     def __init__(self) -> None:
-        command = ["chromedriver", "--port=0"]
-        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.driver.stdout is not None
-        port = next(
-            found[1]
-            for line in self.driver.stdout
-            if (found := re.search(r"successfully on port (\d+)", line))
-        )
-        self.port, self.session = int(port), ""
+        self.driver, self.port = start_driver()
+        self.session = ""
         options = {"binary": shutil.which("chromium"), "args": FLAGS.split()}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         try:
