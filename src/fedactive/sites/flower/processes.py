@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -70,6 +72,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """Below the ports that systems give to outgoing connections, which might take it before its server does."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
