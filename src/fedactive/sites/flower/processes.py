@@ -72,7 +72,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """Below the ports that systems give to outgoing connections, which might take it before its server does."""
+    """Below the ports that systems give to outgoing connections, which might take it first."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         try:
