@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -112,6 +114,13 @@ class State:
 
 
 def round_accuracy(metrics: pd.DataFrame) -> pd.Series:
-    """Test accuracy of the global model by AL round: the mean over its last five FL rounds."""
+    """Test accuracy of the global model by AL round."""
     table = metrics[metrics["model"] == "global"]
-    return table.groupby("al_round")["accuracy"].apply(lambda a: a.tail(LAST_FL_ROUNDS).mean())
+    return table.groupby("al_round")["accuracy"].apply(lambda accuracy: mean_of_last(accuracy.tolist()))
+
+
+def mean_of_last(accuracy: Sequence[float]) -> float:
+    """The accuracy of an AL round: the mean over its last five FL rounds, of those that were measured."""
+    last = np.array(accuracy[-LAST_FL_ROUNDS:], dtype=np.float64)
+    known = last[~np.isnan(last)]
+    return float(known.mean()) if len(known) else math.nan
