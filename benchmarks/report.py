@@ -60,6 +60,7 @@ def make_run(experiment: Experiment) -> Path:
             run.state.add_queries(r, QueryPhase(queries, local, seconds), labels)
             for fl_round in range(e.fl_rounds):
                 run.state.add_evaluation(r, fl_round, noisy(level + r, rng))
+            run.state.al_round = r + 1
         run.finish()
     return run.folder
 

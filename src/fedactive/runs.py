@@ -21,6 +21,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -195,6 +196,22 @@ def write_partial(path: Path, content: bytes) -> Path:
             "start the same command again to resume"
         ) from None
     return partial
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that the user named; its folder is made if need be."""
+    if path.is_dir():
+        raise RunError(f"cannot write {path}: it is a folder")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with suppress(FileExistsError):  # be it a file: opening another one in it says so
+            path.parent.mkdir(parents=True)
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunError(f"cannot write {path}: {error.strerror}") from None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ def without_a_column(folder):
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lambda f: (f / "done.json").unlink(), "is not finished: it has no done.json"),
+        (lambda f: (f / "done.json").unlink(), "is not finished; start its command again to resume it"),
         (lambda f: (f / "experiment.toml").unlink(), "is no run folder: it has no experiment.toml"),
         (other_format, "has format 99; this version of fedactive reads format 1"),
         (lambda f: (f / "done.json").write_text("[]"), "has an unreadable done.json"),
@@ -153,7 +153,7 @@ def test_paths_that_are_no_folders_of_runs_are_named(finished, tmp_path):
     (tmp_path / "empty").mkdir()
     read = read_runs([finished, tmp_path / "empty", tmp_path / "missing"])
     assert dict(read.skipped) == {
-        tmp_path / "empty": "is no run folder (it has no experiment.toml) and holds none",
+        tmp_path / "empty": "is no run folder (it has no experiment.toml) and holds no runs",
         tmp_path / "missing": "cannot be opened: No such file or directory",
     }
 

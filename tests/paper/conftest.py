@@ -37,6 +37,7 @@ def store():
                 run.state.add_queries(r, QueryPhase(queries, alone, seconds if r > 1 else {}), asked)
                 for t, shift in enumerate([-0.5, -0.02, -0.01, 0, 0.01, 0.02]):  # only the last five count
                     run.state.add_evaluation(r, t, Evaluation(accuracy + shift, 1.0, [accuracy] * 10))
+                run.state.al_round = r + 1
             if accuracies:
                 run.write_results()
             if len(accuracies) == experiment.rounds if finish is None else finish:

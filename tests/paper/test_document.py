@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.analysis.results_file import export, stored_runs
+from fedactive.analysis.export import export
+from fedactive.analysis.finding import stored_runs
 from fedactive.errors import UserError
 from fedactive.paper.commands import app
 from fedactive.paper.document import filled

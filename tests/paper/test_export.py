@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.analysis.results_file import FILE, export, read_results, stored_runs
-from fedactive.analysis.stored import run_folder
+from fedactive.analysis.export import export
+from fedactive.analysis.finding import stored_runs
+from fedactive.analysis.results_file import FILE, read_results
+from fedactive.analysis.run_folder import run_folder
 from fedactive.errors import RunError
 from fedactive.laboratory import run_all
 from fedactive.paper.commands import app
@@ -119,8 +121,8 @@ def test_what_cannot_be_used_is_named(store, runs, results, tmp_path):
     reasons = dict(done.skipped)
     assert reasons[begun] == "has not completed an AL round yet"
     assert reasons[damaged].startswith("has an unreadable metrics.parquet: ")
-    assert reasons[tmp_path / "holiday"] == "holds neither run folders nor a results file"
-    with pytest.raises(RunError, match=r"no run to export: .*holiday holds neither"):
+    assert reasons[tmp_path / "holiday"].endswith("and holds no runs")
+    with pytest.raises(RunError, match=r"no run to export: .*holiday is no run folder"):
         export([tmp_path / "holiday"], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.significance import AVERAGE
 from fedactive.errors import ConfigurationError
 from fedactive.paper.archive import Archive

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.finding import stored_runs
 from fedactive.data import Dataset, load
 from fedactive.errors import ConfigurationError, DataError, RunError
 from fedactive.paper import figures

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.finding import stored_runs
 from fedactive.errors import ConfigurationError
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
 from fedactive.split import split

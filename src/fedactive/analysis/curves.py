@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from fedactive.analysis.results import read_runs
 from fedactive.errors import ConfigurationError
+from fedactive.runs import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,8 +101,9 @@ def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none"}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
+        picture = io.BytesIO()
+        figure.savefig(picture, dpi=130, format=path.suffix[1:])
+        write_output(path, picture.getvalue())
 
 
 def spread(heights: np.ndarray, gap: float, floor: float) -> np.ndarray:

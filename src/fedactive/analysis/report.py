@@ -24,7 +24,7 @@ from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.panels.images import image_panel
 from fedactive.analysis.results import Runs, read_runs
 from fedactive.analysis.significance import PAPER_THRESHOLD, paired_tests, penalty_matrix
-from fedactive.runs import write_atomically
+from fedactive.runs import write_output
 
 TITLE = "Federated active learning report"
 
@@ -36,8 +36,7 @@ def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = No
         files("fedactive.analysis").joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
     page = template.render(_page(runs, data_dir))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(output, page.encode())
+    write_output(output, page.encode())
     return runs
 
 
@@ -78,7 +77,7 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
         if dataset in pictured:
             note = f"Images are shown in the first setting of {dataset} only."
         else:
-            images, note = image_panel(first[first["run"].isin(runs.queried.keys())], data_dir)
+            images, note = image_panel(first, runs.queried.keys(), data_dir)
             pictured |= {dataset} if images else set()
         panels.append(
             {

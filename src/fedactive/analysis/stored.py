@@ -5,7 +5,6 @@ A run counts as far as it has got.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,15 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedactive.analysis.diversity import accuracy_matrix, count_matrix, emd_by_round, global_emd, local_emd
-from fedactive.analysis.reading import read_queried, read_settings, read_starts, readable
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.settings import settings_of
-from fedactive.state import LAST_FL_ROUNDS
+from fedactive.state import mean_of_last
 
 DEFAULTS = {item.name: item.default for item in settings_of(Experiment) if item.identity}
 MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}  # decide no results
@@ -46,21 +43,28 @@ class ALRound:
 
 @dataclass(frozen=True)
 class Content:
-    facts: dict[str, str | None]  # hardware, software, when started and finished
+    facts: dict[str, str | None]  # hardware, software, when started and finished; empty if just begun
     al_rounds: list[ALRound]
+    samples: int | None = None  # of all clients, if known
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    where: Path
+    where: Path  # the run folder, or the results file
     name: str
     settings: dict[str, Any]
     read: Callable[[], Content]  # when it is needed: most tables need a few runs of many
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """What two runs must share to be the same; settings newer than the run are defaults."""
-        return tuple((name, self.settings.get(name, default)) for name, default in DEFAULTS.items())
+        known = DEFAULTS | self.settings
+        return tuple((name, known[name]) for name in (*DEFAULTS, *self.unknown))
+
+    @property
+    def unknown(self) -> list[str]:
+        """Settings that decide its results in a way that this version does not know."""
+        return sorted(self.settings.keys() - DEFAULTS.keys() - MACHINE)
 
     @property
     def seed(self) -> int:
@@ -75,19 +79,38 @@ class StoredRun:
         """AL rounds completed."""
         return len(self.content.al_rounds)
 
+    @property
+    def finished(self) -> str | None:
+        """When it had completed all AL rounds that it was to have; None if it has not."""
+        return self.content.facts.get("finished")
+
+    def left_out(self, why: str) -> tuple[Path, str]:
+        """For a list of what is skipped: where and why; in a results file there are other runs, too."""
+        return self.where, why if self.has_folder else f"has {self.name}, which {why}"
+
+    @property
+    def has_folder(self) -> bool:
+        """Or else it is one of many in a results file."""
+        return self.where.is_dir()
+
     # --- the measures of tables and figures, for an AL round that is completed
 
     @cached_property
     def accuracy(self) -> pd.Series:
-        """Percent, by AL round: the mean of the last five FL rounds."""
+        """Percent, by AL round."""
         return pd.Series(
-            {r.al_round: 100 * float(np.mean(r.accuracy[-LAST_FL_ROUNDS:])) for r in self.content.al_rounds},
-            dtype=float,
+            {r.al_round: 100 * mean_of_last(r.accuracy) for r in self.content.al_rounds}, dtype=float
         )
+
+    def percent_labelled(self, al_round: ALRound) -> float:
+        """Of all samples; where their number is unknown, as if no client ran out of samples."""
+        if self.content.samples is None:
+            return float(al_round.al_round * dict(self.identity)["budget"])
+        return 100 * al_round.labelled / self.content.samples
 
     @cached_property
     def queried(self) -> NDArray[np.int64]:
-        """Counts of labels by AL round, client and class."""
+        """Counts of labels by AL round, client and class; of size 0 if only the sites know them."""
         return np.array([r.queried for r in self.content.al_rounds], dtype=np.int64)
 
     @cached_property
@@ -132,8 +155,7 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
     for run in runs:
         other = kept.setdefault(run.identity, run)
         if other is not run:
-            common = min(run.rounds, other.rounds)
-            if not run.accuracy[:common].equals(other.accuracy[:common]):
+            if not _agree(run, other):
                 raise RunError(
                     f"{other.where} and {run.where} both have {run.name}, with different results; "
                     "leave one of them out"
@@ -143,47 +165,8 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
     return kept
 
 
-# -------------------------------------------------------------------------------------------- a run folder
-
-
-def run_folder(folder: Path) -> StoredRun:
-    """The run in a folder, read when needed."""
-    return StoredRun(folder, folder.name, read_settings(folder), lambda: _content(folder))
-
-
-def _content(folder: Path) -> Content:
-    facts = read_starts(folder) | {"finished": None}
-    if (folder / "done.json").exists():
-        with readable(folder, "done.json") as file:
-            facts["finished"] = json.loads(file.read_text())["finished"]
-    if not (folder / "metrics.parquet").exists():  # the first AL round is going on
-        return Content(facts, [])
-    with readable(folder, "metrics.parquet") as file:
-        columns = ["al_round", "fl_round", "labelled", "model", "client", "accuracy", "class_accuracy"]
-        metrics = pq.read_table(file, columns=columns).to_pandas()
-        whole = metrics[metrics["model"] == "global"].sort_values(["al_round", "fl_round"])
-        local = metrics[metrics["model"] == "local"].sort_values(["al_round", "client"])
-        last = whole.drop_duplicates("al_round", keep="last").set_index("al_round")
-        accuracy = whole.groupby("al_round")["accuracy"].agg(list)
-        local_accuracy = local.groupby("al_round")["class_accuracy"].agg(list)
-        classes = len(last["class_accuracy"].iloc[0])
-    queried = read_queried(folder, classes).tolist() or [[] for _ in last.index]
-    with readable(folder, "timings.parquet") as file:
-        timings = pq.read_table(file).to_pandas()
-        seconds = {
-            r: dict(zip(t["phase"], t["seconds"], strict=True)) for r, t in timings.groupby("al_round")
-        }
-    al_rounds = [
-        ALRound(
-            al_round=int(r),
-            labelled=int(last.loc[r, "labelled"]),
-            accuracy=accuracy[r],
-            class_accuracy=last.loc[r, "class_accuracy"].tolist(),
-            local_class_accuracy=[row.tolist() for row in local_accuracy.get(r, [])],
-            queried=queried[r - 1],
-            seconds=seconds.get(r, {}),
-        )
-        for r in last.index
-        if r <= len(queried)  # a run that is going on may be writing its tables just now
-    ]
-    return Content(facts, al_rounds)
+def _agree(a: StoredRun, b: StoredRun) -> bool:
+    """The same results as far as both got; times differ from one execution to the next."""
+    common = min(a.rounds, b.rounds)
+    rounds = zip(a.content.al_rounds, b.content.al_rounds, strict=False)
+    return a.accuracy[:common].equals(b.accuracy[:common]) and all(x.queried == y.queried for x, y in rounds)

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun, longest
+from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 
 
@@ -24,7 +25,12 @@ class Archive:
     def __init__(self, runs: Iterable[StoredRun]) -> None:
         self.runs: dict[Identity, dict[int, StoredRun]] = {}
         for run in longest(runs).values():
-            self.runs.setdefault(key(dict(run.identity)), {})[run.seed] = run
+            other = self.runs.setdefault(key(dict(run.identity)), {}).setdefault(run.seed, run)
+            if other is not run:
+                raise RunError(
+                    f"{other.where} and {run.where} differ in settings that this version of fedactive "
+                    "does not know; leave one of them out"
+                )
 
     def of(self, experiment: Experiment) -> list[StoredRun]:
         """All runs of the experiment, one per seed, whatever seed and rounds it has itself."""

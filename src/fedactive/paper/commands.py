@@ -14,8 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fedactive.analysis.results_file import export as export_runs
-from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.export import export as export_runs
+from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import DEFAULTS, StoredRun
 from fedactive.compare import JOBS_HELP, Comparison, report_failures, require_data, shared_among
 from fedactive.errors import ConfigurationError, RunError, UserError

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fedactive.analysis.stored import run_folder
+from fedactive.analysis.run_folder import run_folder
 from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail_sizes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.analysis.results_file import stored_runs
+from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment

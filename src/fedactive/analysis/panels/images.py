@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
@@ -16,10 +17,19 @@ THUMBNAILS = 96  # per strategy, at most
 CLIENTS, EACH = 6, 5  # at most
 
 
-def image_panel(first: pd.DataFrame, data_dir: Path | None) -> tuple[list[Values], str]:
-    """Thumbnails of the `first` run of every strategy, all of one dataset, or why there are none."""
+def image_panel(
+    first: pd.DataFrame, queried: Collection[str], data_dir: Path | None
+) -> tuple[list[Values], str]:
+    """Thumbnails of the `first` run of every strategy, all of one dataset, or why there are none.
+
+    `queried` are the runs whose labels are known; which samples these belong to is known in run folders only.
+    """
+    first = first[first["run"].isin(queried)]
     if first.empty:
         return [], "Images are not shown: only the sites know which were queried."
+    first = first[first["folder"].notna()]
+    if first.empty:
+        return [], "Images are not shown: exported results do not say which were queried."
     try:
         data = load(first["dataset"].iloc[0], data_dir or Path(first["data_dir"].iloc[0]))
         strategies = [

@@ -49,7 +49,10 @@ def machines(configuration: pd.DataFrame) -> list[Values]:
 def configurations(configuration: pd.DataFrame) -> list[Values]:
     columns = [name for name in configuration if name not in ("run", "label", "setting")]
     return [
-        {"name": row["run"], "text": "\n".join(f"{name} = {_plain(row[name])}" for name in columns)}
+        {
+            "name": row["run"],
+            "text": "\n".join(f"{name} = {_plain(row[name])}" for name in columns if pd.notna(row[name])),
+        }
         for row in configuration.to_dict("records")
     ]
 

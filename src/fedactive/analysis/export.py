@@ -1,0 +1,53 @@
+"""Runs from anywhere, gathered in a results file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fedactive.analysis.finding import read_all
+from fedactive.analysis.reading import Skipped, listed
+from fedactive.analysis.results_file import FILE, read_results, write_results
+from fedactive.analysis.stored import StoredRun, longest
+from fedactive.errors import RunError
+
+
+class Exported(NamedTuple):
+    runs: int  # now in the file
+    added: int
+    replaced: int  # by one that got as far or further
+    skipped: Skipped
+
+
+def export(sources: Sequence[Path], folder: Path) -> Exported:
+    """Add the runs in `sources` (run folders, folders of them, results folders) to the folder's results file.
+
+    A run that is there already is replaced, unless the one in the file got further.
+    """
+    found, skipped = read_all(sources)
+    usable = []
+    for run in found:
+        if problem := _problem(run):
+            skipped.append(run.left_out(problem))
+        else:
+            usable.append(run)
+    given = longest(usable)
+    kept = {run.identity: run for run in read_results(folder)}
+    before = len(kept)
+    new = {i: run for i, run in given.items() if i not in kept or run.rounds >= kept[i].rounds}
+    replaced = len(new.keys() & kept.keys())
+    for identity in given.keys() - new.keys():
+        skipped.append(given[identity].left_out(f"got less far than the same run in {folder / FILE}"))
+    kept |= new
+    if not kept:
+        raise RunError(f"there is no run to export: {listed(skipped)}")
+    write_results(kept.values(), folder)
+    return Exported(len(kept), len(kept) - before, replaced, skipped)
+
+
+def _problem(run: StoredRun) -> str:
+    """Why the run cannot be exported, if so."""
+    if run.unknown:
+        return f"has settings that this version of fedactive does not know: {', '.join(run.unknown)}"
+    return "" if run.rounds else "has not completed an AL round yet"
