@@ -44,14 +44,14 @@ def test_it_learns(small):
     assert result.accuracy.loc[3] > result.accuracy.loc[1]
 
 
-def test_strategies_share_round_one_exactly_and_then_differ(small):
-    results = [run(small(strategy=s)) for s in ("random", "entropy", "logo")]
+def test_strategies_share_round_one_exactly_and_then_differ(small, tmp_path):
+    results = [run(small(strategy=s, runs_dir=tmp_path / s)) for s in ("random", "entropy", "logo")]
     first = [r.metrics.query("al_round == 1 and model == 'global'")["accuracy"].tolist() for r in results]
     assert first[0] == first[1] == first[2]
     labelled = [set(r.selections.query("al_round == 1")["sample"]) for r in results]
     assert labelled[0] == labelled[1] == labelled[2]
     later = [set(r.selections.query("al_round == 2")["sample"]) for r in results]
-    assert later[0] != later[1] != later[2]
+    assert len(set(map(frozenset, later))) == 3
 
 
 def test_the_engine_does_not_change_the_result(small, tmp_path):

@@ -66,6 +66,21 @@ def test_a_finished_run_is_not_run_again(small):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+def test_a_stopped_run_that_is_to_go_less_far_ends_with_its_complete_rounds(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(fedactive.runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    settings = {"strategy": "logo", "fl_rounds": 3}
+    short = run(small(**settings, rounds=2, runs_dir=tmp_path / "short"))
+    stopped = small(**settings, rounds=4, runs_dir=tmp_path / "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, StopAt(3, 1))
+    ended = run(replace(stopped, rounds=2))
+    assert ended.selections["al_round"].max() == ended.metrics["al_round"].max() == 2
+    pd.testing.assert_series_equal(ended.accuracy, short.accuracy)
+    assert json.loads((ended.folder / "done.json").read_text())["final_accuracy"] == ended.accuracy[2]
+    whole = run(small(**settings, rounds=4, runs_dir=tmp_path / "whole"))
+    assert_same_results(run(stopped).folder, whole.folder)
+
+
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 @pytest.mark.parametrize("init", ["random", "continue"])
 @pytest.mark.parametrize("point", [(1, 0), (2, 1), (2, 2), (3, 0)])
@@ -81,41 +96,53 @@ def test_an_interrupted_run_ends_with_the_same_numbers(small, tmp_path, monkeypa
     assert len(json.loads((resumed.folder / "environment.json").read_text())["starts"]) == 2
 
 
-KILLED = """
+EAGER = """
 import fedactive.runs, sys
-fedactive.runs.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from fedactive.cli import main
+fedactive.runs.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+"""
+KILLED = (
+    EAGER
+    + """
+import os, signal, threading
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def replace_and_count(*files):
+    global left
+    replace(*files)
+    left -= 1
+    if left == 0:
+        threading.Timer(delay, kill).start() if delay else kill()
+
+left, delay = int(sys.argv.pop(1)), float(sys.argv.pop(1))
+replace, os.replace = os.replace, replace_and_count
 main()
 """
+)
+NEVER = (-1, 0.0)
 
 
-def command(folder, workers):
+def command(folder, workers, kill_at=NEVER):
+    """A run that kills itself once so many files were put in place, and so many seconds later."""
     flags = {
         "dataset": "digits", "strategy": "logo", "clients": 3, "rounds": 3, "fl-rounds": 6, "local-epochs": 2,
         "local-only-epochs": 20, "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
     }  # fmt: skip
     options = [part for name, value in flags.items() for part in (f"--{name}", str(value))]
-    return [sys.executable, "-c", KILLED, "run", *options]
+    return [sys.executable, "-c", KILLED, *map(str, kill_at), "run", *options]
 
 
 def test_kill_at_any_moment(tmp_path):
     """A real process, killed with SIGKILL again and again at different moments, ends as if it never was."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    begun = time.monotonic()
     subprocess.run(command(tmp_path / "whole", 1), check=True, **quiet)
-    whole = time.monotonic() - begun
-    kills = 0
-    for share in (0.35, 0.5, 0.6, 0.7, 0.8, 0.9, None):
-        process = subprocess.Popen(command(tmp_path / "killed", 1), **quiet)
-        try:
-            process.communicate(timeout=None if share is None else share * whole)
-            assert process.returncode == 0
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            kills += 1
-    assert kills >= 3
+    # Three files are put in place at a start, two with each checkpoint: even numbers fall between these two.
+    for kill_at in ((2, 0.0), (6, 0.0), (9, 0.01), (11, 0.03), (8, 0.0)):
+        killed = subprocess.run(command(tmp_path / "killed", 1, kill_at), check=False, **quiet)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    subprocess.run(command(tmp_path / "killed", 1), check=True, **quiet)
     (one,), (two,) = ((tmp_path / name).glob("digits-*") for name in ("whole", "killed"))
     assert_same_results(one, two)
 
@@ -124,6 +151,7 @@ def test_workers_end_with_a_killed_main_process(tmp_path):
     process = subprocess.Popen(command(tmp_path, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     children: list[int] = []
     while len(children) < 2:
+        assert process.poll() is None
         time.sleep(0.05)
         listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         children = [int(pid) for pid in listed.split()]
@@ -193,7 +221,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(interrupted, tmp_path):
     script = (
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + KILLED
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + EAGER + "main()"
     )
     config = tmp_path / "experiment.toml"
     config.write_text(experiment.to_toml())

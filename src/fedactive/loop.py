@@ -51,7 +51,7 @@ def federated_active_learning(
             updates = federation.train(state.server, r, t, participants)
             if updates:  # none while nobody has a label: people may have skipped all they were asked
                 state.server = algorithm.server_end(state.server, updates, federation.clients)
-            trained = time.perf_counter()  # a GPU may be at it still, and is then waited for while evaluating
+            trained = time.perf_counter()
             evaluation = federation.evaluate(state.server.weights)
             if evaluation is not None:
                 state.add_evaluation(r, t, evaluation)

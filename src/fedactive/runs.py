@@ -34,6 +34,7 @@ import torch
 from fedactive.environment import describe_environment
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
+from fedactive.query.plugins import code_of
 from fedactive.state import State, round_accuracy
 
 FORMAT = 1
@@ -62,7 +63,9 @@ class Run:
             raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
         self.done = completed_rounds(self.folder) >= experiment.rounds
         self.saved_at = time.monotonic()
+        self.code = code_of(experiment.strategy)
         try:
+            self.require_same_code()
             self.state = self.load_checkpoint()
         except BaseException:
             self.close()
@@ -73,10 +76,26 @@ class Run:
         write_atomically(self.folder / "experiment.toml", self.experiment.to_toml().encode())
         clients = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
         self.write_table("clients", pd.DataFrame({"client": clients, "sample": np.concatenate(pools)}))
+        start = {**describe_environment(), "device": device, "engine": engine, "strategy_code": self.code}
+        write_json(
+            self.folder / "environment.json", {"format": FORMAT, "starts": [*self.earlier_starts(), start]}
+        )
+
+    def earlier_starts(self) -> list[dict[str, Any]]:
         environment = self.folder / "environment.json"
-        starts = json.loads(environment.read_text())["starts"] if environment.exists() else []
-        starts.append({**describe_environment(), "device": device, "engine": engine})
-        write_json(environment, {"format": FORMAT, "starts": starts})
+        starts: list[dict[str, Any]] = (
+            json.loads(environment.read_text())["starts"] if environment.exists() else []
+        )
+        return starts
+
+    def require_same_code(self) -> None:
+        """Results are filed under a strategy's name: those of its earlier code must not pass for new ones."""
+        for start in self.earlier_starts():
+            if start.get("strategy_code", self.code) != self.code:
+                raise RunError(
+                    f"strategy {self.experiment.strategy} has changed since {self.folder} was begun; delete "
+                    "that folder, choose another --runs-dir or give the strategy another name"
+                )
 
     def save_if_due(self) -> None:
         """Checkpoint, unless the last one is recent: the rounds since then can be run again exactly."""
@@ -100,19 +119,21 @@ class Run:
             os.replace(write_partial(self.folder / path.name, checkpoint_bytes(self.state)), path)
 
     def write_results(self) -> None:
-        self.write_table("metrics", self.state.metrics())
-        self.write_table("selections", self.state.selections())
-        self.write_table("timings", self.state.timings())
+        """The tables, of the AL rounds that are complete."""
+        state = self.state
+        tables = {"metrics": state.metrics(), "selections": state.selections(), "timings": state.timings()}
+        for name, table in tables.items():
+            self.write_table(name, table[table["al_round"] < state.al_round])
 
     def finish(self) -> None:
         """Mark the run complete; from now on the folder is only read."""
         self.write_results()
-        accuracy = round_accuracy(self.state.metrics())
+        last = self.state.al_round - 1
         summary = {
             "format": FORMAT,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "al_rounds": self.state.al_round - 1,
-            "final_accuracy": float(accuracy.iloc[-1]),
+            "al_rounds": last,
+            "final_accuracy": float(round_accuracy(self.state.metrics())[last]),
             "seconds": sum(self.state.seconds.values()),
         }
         write_json(self.folder / "done.json", summary)
@@ -132,7 +153,9 @@ class Run:
         path = current if current.exists() else previous
         if not path.exists():
             shared = first_round_file(self.experiment)
-            return (read_checkpoint(shared) if shared.exists() else None) or State()
+            begun = (read_checkpoint(shared) if shared.exists() else None) or State()
+            begun.seconds.clear()  # of another run
+            return begun
         state = read_checkpoint(path)
         if state is None:
             other = "to start anew"

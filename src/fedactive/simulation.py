@@ -56,7 +56,7 @@ class Simulation:
             )
         seconds: dict[str, float] = {}
         models: dict[str, list[Weights]] = {"global": [weights] * self.clients}
-        with clock(seconds, "local-only training"):
+        with self.clock(seconds, "local-only training"):
             if "local" in self.strategy.needs:
                 # One fresh initialisation for all clients, new in each AL round.
                 fresh = self.engine.spec.initial_weights(
@@ -65,11 +65,11 @@ class Simulation:
                 models["local"] = self.train_alone(al_round, fresh)
             if "finetuned" in self.strategy.needs:
                 models["finetuned"] = self.train_alone(al_round, weights)
-        with clock(seconds, "scoring"):
+        with self.clock(seconds, "scoring"):
             pools = self.views(models)
-        with clock(seconds, "selection"):
+        with self.clock(seconds, "selection"):
             queries = self.ask(al_round, pools)
-        with clock(seconds, "local-only evaluation"):
+        with self.clock(seconds, "local-only evaluation"):
             accuracy = [self.evaluate(w) for w in models.get("local", [])]
         return QueryPhase(queries, accuracy, seconds)
 
@@ -78,9 +78,8 @@ class Simulation:
         chosen = self.strategy.select_all(pools, self.split.budget, rngs)
         queries = []
         for k, (pool, c) in enumerate(zip(pools, chosen, strict=True)):
-            indices = c.indices.cpu()
-            require_contract(self.strategy, indices, len(pool), self.split.budget)
-            queries.append(Query(k, self.unlabelled(k)[indices], c.scores.cpu()))
+            require_contract(self.strategy, c, len(pool), self.split.budget)
+            queries.append(Query(k, self.unlabelled(k)[c.indices.cpu()], c.scores.cpu()))
         return queries
 
     def views(self, models: dict[str, list[Weights]]) -> list[Pool]:
@@ -177,6 +176,7 @@ class Simulation:
             trajectory = Trajectory(result.weights, path_length(job.rates, e.momentum))
             self.own[k], update = self.algorithm.client_end(server, self.own[k], trajectory, len(job.samples))
             updates.append(update)
+        self.engine.wait()  # the loop takes the time
         return updates
 
     def evaluate(self, weights: Weights) -> Evaluation:
@@ -184,16 +184,16 @@ class Simulation:
         logits, _ = self.engine.infer(weights, data.test_images)
         return evaluate(logits, data.test_labels, self.engine.spec.classes)
 
+    @contextmanager
+    def clock(self, seconds: dict[str, float], phase: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.engine.wait()
+        seconds[phase] = time.perf_counter() - start
+
     def snapshot(self) -> list[Weights]:
         return self.own
 
     def restore(self, server: Server, snapshot: list[Weights]) -> Server:
         self.own = [placed(own, self.engine.device) for own in snapshot]
         return Server(placed(server.weights, self.engine.device), placed(server.control, self.engine.device))
-
-
-@contextmanager
-def clock(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - start

@@ -19,6 +19,7 @@ def test_the_mean_is_weighted_by_samples_and_covers_integer_buffers():
     assert mean["w"].item() == pytest.approx(2.0)
     assert mean["seen"].item() == 5
     assert mean["seen"].dtype == torch.int64
+    assert weighted_mean([{"seen": torch.tensor(7)}] * 10, [250] * 10)["seen"].item() == 7
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox"])

@@ -22,3 +22,10 @@ def test_local_only_training_decays_by_epoch_in_the_paper_and_by_batch_in_the_re
     assert (paper[99], paper[100], paper[147], paper[148]) == pytest.approx((0.01, 0.001, 0.001, 0.0001))
     reference = local_only_rates("reference", 0.01, 50, 4)
     assert (reference[36], reference[37], reference[199]) == pytest.approx((0.01, 0.001, 0.001))
+
+
+@pytest.mark.parametrize("schedule", ["paper", "reference"])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_however_short_it_begins_with_the_full_rate(schedule, length):
+    assert fl_rate(schedule, 0.01, 0, length) == 0.01
+    assert local_only_rates(schedule, 0.01, length, 1)[0] == 0.01

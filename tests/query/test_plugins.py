@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedactive.errors import UserError
+from fedactive.errors import RunError, UserError
 from fedactive.laboratory import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
@@ -84,6 +84,18 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path, content, sentence):
         load_file(path)
 
 
+def test_changed_code_does_not_go_on_with_old_results(plugin, small):
+    load_file(plugin)
+    experiment = small(strategy="disagreement", rounds=2)
+    run(experiment)
+    run(experiment)
+    with plugin.open("a") as file:
+        file.write("\n# another version\n")
+    load_file(plugin)
+    with pytest.raises(RunError, match="strategy disagreement has changed since"):
+        run(experiment)
+
+
 def changed(plugin, before, after):
     text = plugin.read_text()
     assert before in text
@@ -115,3 +127,9 @@ def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
     load_file(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
     with pytest.raises(UserError, match=r"strategy disagreement chose .* it must be"):
         run(small(strategy="disagreement", rounds=2))
+
+
+def test_scores_are_one_for_each_choice(plugin, small):
+    load_file(changed(plugin, "Selection(chosen, score[chosen])", "Selection(chosen, score)"))
+    with pytest.raises(UserError, match="gave scores of shape"):
+        run(small(strategy="disagreement"))

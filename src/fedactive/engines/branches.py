@@ -6,6 +6,7 @@ compiled once; recorded for every client as a branch of its own in one CUDA grap
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, final
@@ -84,6 +85,7 @@ class BranchStack(Stack):
 
 
 def compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # used where we want them, see Engine
     # Every stack has a version of its own. PyTorch keeps 8 of a function, then runs it as it stands.
     torch._dynamo.config.recompile_limit = 1024
     return torch.compile(loss)

@@ -15,16 +15,20 @@ DECAY = 0.1
 def fl_rate(schedule: str, rate: float, fl_round: int, fl_rounds: int) -> float:
     """The learning rate of FL round `fl_round`, counted from 0."""
     if schedule == "paper":
-        return rate * DECAY ** sum(fl_round >= m for m in (fl_rounds // 2, fl_rounds * 3 // 4))
+        return rate * DECAY ** sum(fl_round >= m for m in milestones(fl_rounds))
     return rate * DECAY ** (fl_round > fl_rounds * 3 // 4)
 
 
 def local_only_rates(schedule: str, rate: float, epochs: int, steps_per_epoch: int) -> tuple[float, ...]:
     """The learning rate of each step of local-only training."""
-    half, three_quarters = epochs // 2, epochs * 3 // 4
+    steps = range(epochs * steps_per_epoch)
+    half, three_quarters = milestones(epochs)
     if schedule == "paper":
-        return tuple(
-            rate * DECAY ** sum(step // steps_per_epoch >= m for m in (half, three_quarters))
-            for step in range(epochs * steps_per_epoch)
-        )
-    return tuple(rate * DECAY ** (step >= three_quarters) for step in range(epochs * steps_per_epoch))
+        ends = (half * steps_per_epoch, three_quarters * steps_per_epoch)
+        return tuple(rate * DECAY ** sum(step >= end for end in ends) for step in steps)
+    return tuple(rate * DECAY ** (step >= three_quarters) for step in steps)
+
+
+def milestones(length: int) -> tuple[int, int]:
+    """One half and three quarters of it, but not its very beginning, however short it is."""
+    return max(1, length // 2), max(1, length * 3 // 4)

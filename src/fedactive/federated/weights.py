@@ -11,7 +11,7 @@ Weights = dict[str, Tensor]
 
 
 def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weights:
-    """Θ = Σ_k n_k Θ_k / Σ_k n_k, over parameters and buffers alike; integer buffers are rounded down."""
+    """Θ = Σ_k n_k Θ_k / Σ_k n_k, over parameters and buffers alike; integer buffers are rounded."""
     total = float(sum(counts))
     first = weights[0]
     mean: Weights = {}
@@ -22,7 +22,7 @@ def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weight
         for client, count in zip(weights, counts, strict=True) if sums else ():
             torch._foreach_add_(list(sums.values()), [client[n] for n in sums], alpha=count / total)
         mean |= sums
-    return {n: mean[n].to(first[n].dtype) for n in first}
+    return {n: mean[n] if first[n].is_floating_point() else mean[n].round().to(first[n].dtype) for n in first}
 
 
 def floating(weights: Weights) -> list[str]:

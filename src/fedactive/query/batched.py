@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fedactive.query import kernels
-from fedactive.query.kernels import draw, full_precision
+from fedactive.query.kernels import draw
 
 MOST_NUMBERS = 2**28  # that a group of clients holds at once: 1 GB
 ANCHORS = 1024  # of k-centre, met at once: both sets may be large
@@ -97,7 +97,6 @@ def shuffles(sizes: Sequence[int], rngs: Rngs, device: torch.device) -> tuple[Te
 # --- D² seeding
 
 
-@full_precision()
 def gradient_seeding(
     z: Sequence[Tensor], q: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
@@ -140,7 +139,6 @@ def gradient_seeding(
 # --- k-centre
 
 
-@full_precision()
 def k_centre(
     points: Sequence[Tensor], anchors: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
-from fedactive.query.kernels import RESTARTS, cluster_means, draw, full_precision, trials
+from fedactive.query.kernels import RESTARTS, cluster_means, draw, trials
 
 CHECK_EVERY = 4  # iterations between two questions to the GPU, which then has to be waited for
 
@@ -52,7 +52,6 @@ def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs,
     return centres * mask(counts, most, x.device)[:, None, :, None]
 
 
-@full_precision()
 def kmeans(
     points: Sequence[Tensor],
     counts: Sequence[int],

@@ -2,30 +2,18 @@
 
 Written in torch for any device. Random numbers come from the caller's generator, on the CPU, so that the same
 seed means the same draws everywhere; positions stay tensors, so that a GPU is never waited for in a loop.
+Distances are small differences of large products: `Engine` sees to it that these are not rounded to TF32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 RESTARTS = 10  # of k-means
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """No TF32 in matrix products on a GPU: distances are small differences of large products."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -84,7 +72,6 @@ def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> 
     return shuffle[chosen], scores
 
 
-@full_precision()
 def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Greedy k-centre (Sener & Savarese, ICLR 2018): again and again the point farthest from all centres.
 
@@ -128,7 +115,6 @@ def trials(k: int) -> int:
     return 2 + int(math.log(k))
 
 
-@full_precision()
 def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int = 1) -> Tensor:
     """Starting centres (restarts, k, d), each the best of a few drawn with probability proportional to D².
 
@@ -153,7 +139,6 @@ def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int
     return points[chosen]
 
 
-@full_precision()
 def kmeans(
     points: Tensor,
     k: int,

@@ -6,12 +6,14 @@ the entry point group `fedactive.strategies`; it is imported along with the stra
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from fedactive.errors import UserError
+from fedactive.query.strategy import OURS, STRATEGIES
 
 GROUP = "fedactive.strategies"
 FILE_MODULE = "fedactive_plugin_"  # begins the names of modules that come from a file
@@ -44,3 +46,12 @@ def load_installed() -> None:
             raise UserError(
                 f"the strategies of {entry.value} cannot be loaded: {type(error).__name__}: {error}"
             ) from error
+
+
+def code_of(strategy: str) -> str | None:
+    """A hash of the file that a strategy from outside is written in; None for ours."""
+    module = STRATEGIES[strategy].__module__
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if module.startswith(OURS) or path is None:
+        return None
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -60,7 +60,7 @@ class Strategy(ABC):
     def select_all(
         self, pools: Sequence[Pool], budget: int, rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        """What `select` chooses for each client: it depends on nobody else's pool."""
+        """What `select` chooses for each client: it depends on nobody else's pool, but for rounding."""
         return [self.select(pool, budget, rng) for pool, rng in zip(pools, rngs, strict=True)]
 
 
@@ -152,14 +152,19 @@ def register(strategy: S) -> S:
     return strategy
 
 
-def require_contract(strategy: Strategy, indices: Tensor, size: int, budget: int) -> None:
+def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: int) -> None:
     """So many different positions of the pool as asked for: a mistake must not become a result."""
     wanted = min(budget, size)
-    right = {i for i in indices.tolist() if 0 <= i < size}
-    if not len(indices) == len(right) == wanted:
+    right = {i for i in chosen.indices.tolist() if 0 <= i < size}
+    if not len(chosen.indices) == len(right) == wanted:
         raise UserError(
-            f"strategy {strategy.name} chose {len(indices)} positions in a pool of {size}, {len(right)} of "
-            f"them valid and different; it must be {wanted} (see fedactive.query.contract)"
+            f"strategy {strategy.name} chose {len(chosen.indices)} positions in a pool of {size}, "
+            f"{len(right)} of them valid and different; it must be {wanted} (see fedactive.query.contract)"
+        )
+    if chosen.scores.shape != chosen.indices.shape:
+        raise UserError(
+            f"strategy {strategy.name} chose {wanted} positions and gave scores of shape "
+            f"{tuple(chosen.scores.shape)}; it must be one for each position"
         )
 
 
