@@ -125,7 +125,7 @@ def test_observations_are_about_balance_and_accuracy():
     assert (row["verdict"], row["paper"]) == (NOT_HELD, pytest.approx(0.304 - 0.300))
     row = found(runs, "Observation 2: the local-only model chooses better", "rho 1, alpha 0.1")
     assert (row["verdict"], row["ours"]) == (HELD, pytest.approx(10.015))
-    assert np.isnan(row["paper"])  # Figure 3 has no printed numbers
+    assert np.isnan(row["paper"])  # Figure 2 has no printed numbers
 
 
 def test_claims_can_be_of_some_datasets_and_percents():

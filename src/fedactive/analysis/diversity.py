@@ -83,7 +83,7 @@ def _matrix(clients: NDArray[np.generic], everyone: NDArray[np.generic]) -> pd.D
 def transport_cost(
     points: NDArray[np.floating], cluster: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """M of the paper's Remark 2 (Eq. 8), and what it would be if every query served its own cluster.
+    """M of the paper's Remark 2 (Eq. 10), and what it would be if every query served its own cluster.
 
     M is the least total squared distance of a one-to-one mapping between the centroids of the (non-empty)
     clusters and the queries; the second number is Σ_x ‖x - its own centroid‖². It never exceeds M as long as

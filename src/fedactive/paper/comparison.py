@@ -1,6 +1,6 @@
 """Who wins, over the paper's settings: the penalty matrix, its categories, and the selector's observation.
 
-Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Figures 3, 5, 6.
+Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Figures 2, 4, 5.
 These figures are published without numbers, so ours stand alone here.
 """
 
@@ -58,7 +58,7 @@ def setting_curves(archive: Archive, **overrides: Any) -> pd.DataFrame:
 
 
 def penalty(archive: Archive, **overrides: Any) -> pd.DataFrame:
-    """The 7 × 7 penalty matrix (Figure 6) of the settings that have runs, in the paper's order."""
+    """The 7 × 7 penalty matrix (Figure 5) of the settings that have runs, in the paper's order."""
     return in_order(penalty_matrix(setting_curves(archive, **overrides)))
 
 
@@ -82,7 +82,7 @@ def places(setting: PaperSetting) -> dict[str, str]:
 
 
 def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
-    """LoGo against each baseline, by category (Figure 5): `category, value, baseline, win, defeat, settings`.
+    """LoGo against each baseline, by category (Figure 4): `category, value, baseline, win, defeat, settings`.
 
     Win and defeat are percent: the mean winning rate over those of the category's settings that could be
     tested for this pair, `settings` of them.
@@ -108,7 +108,7 @@ def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
 
 
 def observation(archive: Archive, *, threshold: float = PAPER_THRESHOLD, **overrides: Any) -> pd.DataFrame:
-    """Entropy by the global against the local-only model (Figure 3), on the runs of the EMD table.
+    """Entropy by the global against the local-only model (Figure 2), on the runs of the EMD table.
 
     One row per rho and alpha: the winning rates `global_wins` and `local_wins`, their `gap` (positive where
     the global model is the better selector), the AL `rounds` tested, the `seeds` in common, and a `note`.

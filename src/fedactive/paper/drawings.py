@@ -1,7 +1,7 @@
 """The paper's figures as pictures: from tables to a file (svg, pdf, png). figures.py decides what they show.
 
-Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023: Figure 3
-(observation), 4 (matrices), 5 (bars), 6 (penalty), and of its appendix the clients' data, the learning curves
+Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023: Figure 2
+(observation), 3 (matrices), 4 (bars), 5 (penalty), and of its appendix the clients' data, the learning curves
 and the cost of a query.
 """
 
@@ -31,7 +31,7 @@ Matrices = tuple[pd.DataFrame, pd.DataFrame]  # labels, and class-wise accuracy
 
 
 def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
-    """Figure 3, from `comparison.observation`: above zero the global model is the better selector."""
+    """Figure 2, from `comparison.observation`: above zero the global model is the better selector."""
     with saved(path, (7, 4)) as figure:
         axes = figure.subplots()
         gaps = gaps.dropna(subset="gap")
@@ -53,7 +53,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
 
 
 def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
-    """Figure 4: how many labels of each class every client has, and how well its model knows the class."""
+    """Figure 3: how many labels of each class every client has, and how well its model knows the class."""
     with saved(path, (11, 4.6 * len(matrices))) as figure:
         grid = figure.subplots(len(matrices), 2, squeeze=False)
         for (left, right), (where, (counts, accuracy)) in zip(grid, matrices.items(), strict=True):
@@ -89,7 +89,7 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
 
 
 def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Figure 6, from `comparison.penalty_by`: how often the row beats the column; low columns are good."""
+    """Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good."""
     with saved(path, (7 * len(matrices), 6)) as figure:
         for axes, (name, matrix) in zip(
             figure.subplots(1, len(matrices), squeeze=False)[0], matrices.items(), strict=True
@@ -100,7 +100,7 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
 
 
 def draw_bars(shares: pd.DataFrame, path: Path) -> None:
-    """Figure 5, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
+    """Figure 4, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
 
     n is the number of settings.
     """

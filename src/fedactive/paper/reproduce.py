@@ -21,8 +21,8 @@ NAMES = {
     "ensembles": "test accuracy of LoGo and of plain ways to use both models",
     "algorithms": "test accuracy with FedProx and SCAFFOLD",
     "emd": "class balance of what entropy labels, by imbalance and heterogeneity",
-    "observation": "Figure 3: whose model is the better selector; the runs of emd",
-    "penalty": "Figures 5 and 6: who beats whom over all 38 settings",
+    "observation": "Figure 2: whose model is the better selector; the runs of emd",
+    "penalty": "Figures 4 and 5: who beats whom over all 38 settings",
     "cost": "seconds per query and client, measured in runs of accuracy",
 }
 

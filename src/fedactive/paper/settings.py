@@ -46,7 +46,7 @@ class PaperSetting:
 
     @property
     def categories(self) -> dict[str, str]:
-        """Where the setting stands in the six categories of the paper's Figure 5."""
+        """Where the setting stands in the six categories of the paper's Figure 4."""
         return {
             "query selector": self.selector,
             "heterogeneity": f"alpha {self.alpha:g}",

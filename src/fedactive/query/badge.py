@@ -1,6 +1,6 @@
 """BADGE (Ash et al., ICLR 2020): diverse samples with long gradients.
 
-k-means++ seeding on the gradient embeddings g = z ⊗ (1[ŷ = c] - p_c) of the last layer (Eq. 5 of LoGo, all
+k-means++ seeding on the gradient embeddings g = z ⊗ (1[ŷ = c] - p_c) of the last layer (Eq. 7 of LoGo, all
 classes): long gradients are uncertain samples, and seeding by D² keeps the chosen ones apart.
 """
 

@@ -1,4 +1,4 @@
-"""The two models averaged (Sec. 5.3 of LoGo, "Ens. Logit"): a plain way to use both.
+"""The two models averaged (Sec. 6.3 of LoGo, "Ens. Logit"): a plain way to use both.
 
 With entropy the mean of the two softmax outputs is scored. With BADGE the two gradient embeddings are
 averaged, g = ½·(z_g ⊗ q_g + z_l ⊗ q_l); a sum of two outer products, so it need not be built either.

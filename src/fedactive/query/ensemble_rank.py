@@ -1,4 +1,4 @@
-"""The two models' selections merged by rank (Sec. 5.3 of LoGo, "Ens. Rank").
+"""The two models' selections merged by rank (Sec. 6.3 of LoGo, "Ens. Rank").
 
 Each model makes its own query of B samples; a sample's weight is Σ 1/(20 + rank) over the lists it is in, so
 that those in both come first (Cormack et al., SIGIR 2009).

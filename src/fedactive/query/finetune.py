@@ -1,4 +1,4 @@
-"""The global model fine-tuned on the client's labels chooses (Sec. 5.3 of LoGo, "Fine-tuning")."""
+"""The global model fine-tuned on the client's labels chooses (Sec. 6.3 of LoGo, "Fine-tuning")."""
 
 from __future__ import annotations
 

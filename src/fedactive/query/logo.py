@@ -1,7 +1,7 @@
 """LoGo (Kim, Bae, Song & Yun, CVPR 2023): diverse for the client, balanced for the federation.
 
-Macro step (Eq. 5, 6): k-means with B clusters in the *local-only* model's hallucinated gradient space.
-Micro step (Eq. 7): from each cluster the most wanted sample by the *global* model, with entropy as the paper
+Macro step (Eq. 7, 8): k-means with B clusters in the *local-only* model's hallucinated gradient space.
+Micro step (Eq. 9): from each cluster the most wanted sample by the *global* model, with entropy as the paper
 has it or with any other scoring strategy.
 """
 

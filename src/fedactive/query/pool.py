@@ -36,7 +36,7 @@ class Outputs:
 
     @cached_property
     def hallucinated_gradient(self) -> Tensor:
-        """g = z·(1 - p_ŷ): the gradient of the last layer's row for the predicted class (Eq. 5 of LoGo)."""
+        """g = z·(1 - p_ŷ): the gradient of the last layer's row for the predicted class (Eq. 7 of LoGo)."""
         return self.embeddings * (1 - self.probabilities.amax(1, keepdim=True))
 
 
