@@ -150,7 +150,7 @@ def demo(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="run folders, or folders of run folders")],
+    runs: Annotated[list[Path], typer.Argument(help="run folders, folders of them, or of exported results")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the page to write")] = Path("report.html"),
     data_dir: Annotated[Path | None, typer.Option(help="folder of the datasets, for pictures")] = None,
 ) -> None:

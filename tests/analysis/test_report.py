@@ -10,6 +10,7 @@ import pytest
 
 from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
+from fedactive.analysis.export import export
 from fedactive.analysis.panels.accuracy import accuracy_table
 from fedactive.analysis.panels.class_balance import emd_curves
 from fedactive.analysis.report import write_report
@@ -153,10 +154,34 @@ def test_what_only_sites_know_is_not_shown(made, tmp_path, measured):
     assert "Time and cost" in page
 
 
+def test_exported_results_can_be_reported(made, tmp_path):
+    runs, _ = made
+    export([Path(folder) for folder in runs.configuration["folder"]], tmp_path / "results")
+    assert not write_report([tmp_path / "results"], tmp_path / "report.html").skipped
+    page = (tmp_path / "report.html").read_text()
+    assert "8 runs on digits: 2 strategies, 2 settings, 2 seeds." in page
+    assert "Images are not shown: exported results do not say which were queried." in page
+    assert page.count("<svg") == made[1].count("<svg")
+    assert f"file = {tmp_path / 'results' / 'runs.parquet'}" in page
+    assert "= None" not in page
+
+
 def test_nothing_is_written_without_runs(tmp_path):
     with pytest.raises(RunError):
         write_report([tmp_path], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [("file/page.html", "Not a directory"), ("file/in/page.html", "Not a directory"), ("", "it is a folder")],
+)
+def test_a_page_that_cannot_be_written_is_one_sentence(made, tmp_path, output, why):
+    (tmp_path / "file").touch()
+    folder = Path(made[0].configuration["folder"].iloc[0])
+    with pytest.raises(RunError, match=re.escape(f"cannot write {tmp_path / output}: {why}")):
+        write_report([folder], tmp_path / output)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 # ------------------------------------------------------------------------------------------ in a real browser

@@ -5,9 +5,12 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
+from fedactive.analysis.export import export
 from fedactive.analysis.results import read_runs
+from fedactive.analysis.results_file import FILE
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
@@ -115,6 +118,25 @@ def without_a_column(folder):
     table.to_parquet(folder / "selections.parquet", index=False)
 
 
+def with_line(line):
+    """The setting of that line, as given there."""
+
+    def damage(folder):
+        name = line.split(" = ")[0]
+        toml = folder / "experiment.toml"
+        others = [old for old in toml.read_text().splitlines() if not old.startswith(f"{name} = ")]
+        toml.write_text("".join(f"{text}\n" for text in [*others, line]))
+
+    return damage
+
+
+def begun_just_now(folder):
+    """As a run that was killed in its first moment leaves it."""
+    for path in folder.iterdir():
+        if path.name != "experiment.toml":
+            path.unlink()
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -137,6 +159,8 @@ def without_a_column(folder):
             lambda f: (f / "experiment.toml").write_bytes(b"\xff\xfe"),
             "has an unreadable experiment.toml",
         ),
+        (with_line("alpha = [0.1, 1.0]"), "has an unreadable experiment.toml: its alpha is neither"),
+        (begun_just_now, "is not finished; start its command again to resume it"),
     ],
 )
 def test_a_damaged_run_is_skipped_with_its_reason(runs, damage, reason):
@@ -172,6 +196,22 @@ def test_a_copy_counts_once(finished, runs):
     assert all(reason.startswith("is a copy of ") for _, reason in read.skipped)
 
 
+def prolonged(folder):
+    """The same run, gone on for another AL round."""
+    toml = folder / "experiment.toml"
+    run_all([Experiment.from_toml(toml.read_text(), rounds=3, runs_dir=folder.parent)])
+
+
+@pytest.mark.parametrize("longer_first", [False, True])
+def test_of_two_copies_the_longer_counts(finished, runs, longer_first):
+    folder = one(runs)
+    prolonged(folder)
+    short = finished / folder.name
+    read = read_runs([folder, short] if longer_first else [short, folder])
+    assert read.curves["al_round"].tolist() == [1, 2, 3]
+    assert read.skipped == [(short, f"is a shorter copy of {folder}")]
+
+
 def test_one_experiment_with_two_results_is_refused(finished, runs):
     folder = one(runs)
     table = pd.read_parquet(folder / "metrics.parquet")
@@ -184,3 +224,67 @@ def test_one_experiment_with_two_results_is_refused(finished, runs):
     folder.rename(folder.with_name("renamed"))  # still the same configuration
     with pytest.raises(RunError, match="renamed"):
         read_runs([finished, runs])
+
+
+def test_folders_of_one_name_are_told_apart(finished, tmp_path):
+    folders = [
+        shutil.copytree(one(finished, pattern), tmp_path / str(k) / "run")
+        for k, pattern in enumerate(("digits-random*", "digits-entropy*"))
+    ]
+    read = read_runs(folders)
+    assert read.configuration["run"].tolist() == ["run", "run (2)"]
+    assert read.curves.groupby("run")["strategy"].unique().map(list).to_dict() == {
+        "run": ["random"],
+        "run (2)": ["entropy (global)"],
+    }
+
+
+def test_a_setting_that_only_a_newer_version_knows_tells_runs_apart(finished, runs):
+    folder = one(runs)
+    with_line('optimiser = "adam"')(folder)
+    read = read_runs([folder, finished / folder.name])
+    assert read.skipped == []
+    assert read.configuration["setting"].tolist() == ["optimiser adam", "optimiser None"]
+
+
+# -------------------------------------------------------------------------------------- exported results
+
+
+@pytest.fixture
+def exported(finished, tmp_path):
+    export([finished], tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_exported_results_give_the_same_tables(finished, exported):
+    ours, theirs = read_runs([exported]), read_runs([finished])
+    for table in ("curves", "seconds"):
+        pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
+    columns = ["run", "label", "setting", "samples", "hardware", "started", "finished", "seconds", "alpha"]
+    pd.testing.assert_frame_equal(ours.configuration[columns], theirs.configuration[columns])
+    for name, counts in theirs.queried.items():
+        assert ours.queried[name].tolist() == counts.tolist()
+    assert ours.skipped == []
+
+
+def test_runs_and_their_exported_results_count_once(runs, exported):
+    read = read_runs([exported, runs])
+    assert len(read.configuration) == 4
+    assert [reason for _, reason in read.skipped] == [f"is a copy of {exported / FILE}"] * 4
+
+
+def test_of_many_runs_in_a_file_the_unfinished_is_named(runs, tmp_path):
+    folder = one(runs)
+    (folder / "done.json").unlink()
+    export([runs], tmp_path / "results")
+    read = read_runs([tmp_path / "results"])
+    assert len(read.configuration) == 3
+    ((path, reason),) = read.skipped
+    assert path == tmp_path / "results" / FILE
+    assert reason.startswith(f"has {folder.name}, which is not finished")
+
+
+def test_a_file_without_the_number_of_samples_has_shares_as_budgeted(exported):
+    table = pq.read_table(exported / FILE)
+    pq.write_table(table.drop_columns(["samples"]), exported / FILE)
+    assert read_runs([exported]).curves["labelled"].unique().tolist() == [5.0, 10.0]

@@ -13,10 +13,11 @@ from fedactive.analysis.export import export
 from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.results_file import FILE, read_results
 from fedactive.analysis.run_folder import run_folder
+from fedactive.analysis.stored import longest
 from fedactive.errors import RunError
 from fedactive.laboratory import run_all
 from fedactive.paper.commands import app
-from fedactive.paper.reproduce import NAMES, experiments, show
+from fedactive.paper.reproduce import NAMES, experiments, remaining, show
 
 
 @pytest.fixture
@@ -125,6 +126,45 @@ def test_what_cannot_be_used_is_named(store, runs, results, tmp_path):
     with pytest.raises(RunError, match=r"no run to export: .*holiday is no run folder"):
         export([tmp_path / "holiday"], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def begun_just_now(folder):
+    """As a run that was killed in its first moment leaves it."""
+    for path in folder.iterdir():
+        if path.name != "experiment.toml":
+            path.unlink()
+
+
+def test_a_run_killed_in_its_first_moment_is_no_obstacle(store, runs, results):
+    store(logo(runs), [0.5, 0.6, 0.65, 0.7])
+    begun = store(logo(runs, seed=2), [])
+    begun_just_now(begun)
+    assert show("accuracy", stored_runs(runs), until=20)["seeds"].max() == 1
+    wanted = [logo(runs, seed=seed, rounds=4) for seed in (1, 2)]
+    assert remaining(wanted) == wanted[1:]
+    assert export([runs], results).skipped == [(begun, "has not completed an AL round yet")]
+
+
+def test_a_setting_of_a_newer_version_cannot_be_exported(store, runs, results, tmp_path):
+    store(logo(runs), [0.5])
+    newer = store(logo(runs, seed=2), [0.5])
+    with (newer / "experiment.toml").open("a") as file:
+        file.write('optimiser = "adam"\n')
+    assert export([runs], results).skipped == [
+        (newer, "has settings that this version of fedactive does not know: optimiser")
+    ]
+    store(logo(tmp_path / "other", seed=2), [0.6])  # the same as far as this version can tell
+    with pytest.raises(RunError, match="differ in settings that this version of fedactive does not know"):
+        show("accuracy", [*stored_runs(runs), *stored_runs(tmp_path / "other")])
+
+
+def test_only_what_is_there_twice_is_read(store, runs, tmp_path):
+    store(logo(runs), [0.5])
+    store(logo(tmp_path / "other"), [0.5, 0.6])
+    alone = store(logo(runs, seed=2), [0.5])
+    (alone / "metrics.parquet").unlink()  # reading it would fail
+    kept = longest([*stored_runs(runs), *stored_runs(tmp_path / "other")])
+    assert [run.where.parent.name for run in kept.values()] == ["other", "runs"]
 
 
 @pytest.mark.parametrize("content", [b"PAR1", b"", None])

@@ -49,8 +49,7 @@ def _content(folder: Path) -> Content:
         samples = pq.read_metadata(file).num_rows
     with readable(folder, "metrics.parquet") as file:
         metrics = _read_columns(file, METRICS)
-        whole = metrics.filter(pc.field("model") == "global")
-        local = metrics.filter(pc.field("model") == "local")
+        whole, local = (metrics.filter(pc.equal(metrics["model"], which)) for which in ("global", "local"))
         if not len(whole):
             raise ValueError(UNMEASURED)
         accuracy, labelled = np.asarray(whole["accuracy"]), np.asarray(whole["labelled"])
