@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedactive.errors import UserError
 from fedactive.sites import queues
 from fedactive.sites.agreement import cohen_kappa, verdict
 from fedactive.sites.store import Counts, LabelStore, StoreError
@@ -343,7 +344,7 @@ def test_tokens_are_stored_as_hashes_only(store, tmp_path):
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 61])
 def test_names_are_names(store, name):
-    with pytest.raises(StoreError, match="is no name"):
+    with pytest.raises(UserError, match="is no name"):
         store.annotators.add(name)
 
 

@@ -7,8 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 from fedactive.sites.database import Database, StoreError
-
-LONGEST_NAME = 60
+from fedactive.sites.names import checked_name
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Annotators:
 
     def add(self, name: str) -> str:
         """A new person, or one known from an import only; returns the token, which is stored as a hash."""
-        checked = _checked(name)
+        checked = checked_name(name)
         with self.database.writing():
             known = self.named(checked)
             if known is not None and known.token_hash is not None:
@@ -64,7 +63,7 @@ class Annotators:
 
     def known_or_new(self, name: str) -> Annotator:
         """Somebody whose answers are imported; a new one cannot sign in until they are added."""
-        checked = _checked(name)
+        checked = checked_name(name)
         with self.database.writing():
             self.database.connection.execute("INSERT OR IGNORE INTO annotators (name) VALUES (?)", (checked,))
         return self._existing(checked)
@@ -89,10 +88,3 @@ class Annotators:
 def _hash(token: str) -> str:
     # The token is 192 random bits: nobody can guess it from its hash, however fast hashing is.
     return hashlib.sha256(token.strip().encode()).hexdigest()
-
-
-def _checked(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise StoreError(f"{name!r} is no name: 1 to {LONGEST_NAME} printable characters, please")
-    return name

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from fedactive.errors import UserError
 from fedactive.sites.agreement import Action
-from fedactive.sites.annotators import LONGEST_NAME, Annotator
+from fedactive.sites.annotators import Annotator
+from fedactive.sites.names import LONGEST_NAME
 from fedactive.sites.store import LabelStore
 
 FROM_NAME, TO_NAME = "label", "image"

@@ -7,7 +7,6 @@ the SuperLink listens on loopback only, and this gate passes on nothing but the 
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fedactive.errors import UserError
+from fedactive.sites.listening import listen
 
 SECONDS_TO_FINISH = 3
 FLEET = "/v1/fleet/"
@@ -77,11 +76,7 @@ class Gate:
             ws="none",
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self.socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise UserError(f"cannot serve on {host} port {port}: {error.strerror}") from None
+        self.socket = listen(host, port)
         self.server = uvicorn.Server(config)
 
     def run(self) -> None:

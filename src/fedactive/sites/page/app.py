@@ -18,11 +18,11 @@ from fedactive.sites.images import ImagePool
 from fedactive.sites.page import api, pages
 from fedactive.sites.page.desk import Desk, Guess
 from fedactive.sites.page.guard import Guard
-from fedactive.sites.page.server import PageServer, serve_page
+from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.session import Sessions, same_origin
 from fedactive.sites.store import LabelStore, StoreError
 
-__all__ = ["Guess", "PageServer", "create_app", "serve_page"]
+__all__ = ["Guess", "PageServer", "create_app"]
 
 PACKAGE = "fedactive.sites.page"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import ssl
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fedactive.errors import ConfigurationError, UserError
+from fedactive.sites.listening import listen
 
 SECONDS_TO_FINISH = 5
 
@@ -47,11 +47,7 @@ class PageServer:
             raise UserError(
                 f"cannot use the certificate {files[0]} with the key {files[1]}: {error}"
             ) from None
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self.socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise UserError(f"cannot serve on {host} port {port}: {error.strerror}") from None
+        self.socket = listen(host, port)
         name = f"[{host}]" if ":" in host else host
         scheme = "https" if certificate else "http"
         self.address = f"{scheme}://{name}:{self.socket.getsockname()[1]}"
@@ -64,11 +60,6 @@ class PageServer:
     def stop(self) -> None:
         """Finish what is being answered, then end `run`."""
         self.server.should_exit = True
-
-
-def serve_page(app: FastAPI, host: str, port: int, certificate: tuple[Path, Path] | None = None) -> None:
-    """Serve until the process ends."""
-    PageServer(app, host, port, certificate).run()
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,14 @@
+"""Names of people and sites: they are shown on terminals and pages, and some come from strangers."""
+
+from __future__ import annotations
+
+from fedactive.errors import UserError
+
+LONGEST_NAME = 60
+
+
+def checked_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise UserError(f"{name!r} is no name: 1 to {LONGEST_NAME} printable characters, please")
+    return name
