@@ -92,6 +92,16 @@ def test_more_runs_are_added_and_longer_ones_replace(store, runs, results, tmp_p
     assert [run.rounds for run in read_results(results)] == [3, 1, 1]
 
 
+def test_of_two_that_got_as_far_the_finished_one_is_kept(store, runs, results, tmp_path):
+    stopped, ended = logo(runs), logo(tmp_path / "other", rounds=2)
+    sources = [store(stopped, [0.5, 0.6], finish=False), store(ended, [0.5, 0.6])]
+    export(sources, results)
+    (kept,) = read_results(results)
+    assert kept.finished
+    export(sources[:1], results)
+    assert [run.finished for run in read_results(results)] == [kept.finished]
+
+
 def test_results_can_be_joined_and_writing_twice_changes_nothing(store, runs, results, tmp_path):
     for seed in (1, 2):
         store(logo(runs, seed=seed), [0.5])
@@ -195,9 +205,7 @@ def test_the_commands(stored, results, tmp_path):
         assert done.exit_code == 0, done.output
         return done.output
 
-    assert re.search(
-        r"(\d+) runs in .*results \(\1 added, 0 replaced\)", paper("export", stored, "-o", results)
-    )
+    assert re.search(r"results: runs (\d+), added \1, replaced 0", paper("export", stored, "-o", results))
     table = [paper("show", "accuracy", "--from", folder) for folder in (stored, results)]
     assert table[0] == table[1]
     paper("figure", "matrices", "--from", results, "-o", tmp_path / "figure.png")

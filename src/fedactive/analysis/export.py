@@ -35,7 +35,7 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
     given = longest(usable)
     kept = {run.identity: run for run in read_results(folder)}
     before = len(kept)
-    new = {i: run for i, run in given.items() if i not in kept or run.rounds >= kept[i].rounds}
+    new = {i: run for i, run in given.items() if i not in kept or run.progress >= kept[i].progress}
     replaced = len(new.keys() & kept.keys())
     for identity in given.keys() - new.keys():
         skipped.append(given[identity].left_out(f"got less far than the same run in {folder / FILE}"))

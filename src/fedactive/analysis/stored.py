@@ -84,6 +84,11 @@ class StoredRun:
         """When it had completed all AL rounds that it was to have; None if it has not."""
         return self.content.facts.get("finished")
 
+    @property
+    def progress(self) -> tuple[int, bool]:
+        """How far it has got, to compare copies by."""
+        return self.rounds, self.finished is not None
+
     def left_out(self, why: str) -> tuple[Path, str]:
         """For a list of what is skipped: where and why; in a results file there are other runs, too."""
         return self.where, why if self.has_folder else f"has {self.name}, which {why}"
@@ -160,7 +165,7 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
                     f"{other.where} and {run.where} both have {run.name}, with different results; "
                     "leave one of them out"
                 )
-            if run.rounds > other.rounds:
+            if run.progress > other.progress:
                 kept[run.identity] = run
     return kept
 
