@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -13,12 +14,15 @@ from pathlib import Path
 import pytest
 import torch
 from loopback import loopback
+from PIL import Image
 
 from fedactive.data import DATASETS
+from fedactive.errors import UserError
 from fedactive.query import STRATEGIES
 from fedactive.runs import read_checkpoint
 from fedactive.sites import correspondence, field
 from fedactive.sites.plan import Plan, Rules
+from fedactive.sites.site import Site
 from fedactive.sites.store import LabelStore, StoreError
 
 NAMES = ["north", "south", "west"]
@@ -92,6 +96,21 @@ def test_a_full_disk_is_named_and_no_label_is_lost(disk):
     again = LabelStore(disk.folder / "labels.sqlite")
     assert again.labels() == confirmed | {4999: 3}
     again.close()
+
+
+@pytest.mark.parametrize("pages", range(4))
+def test_a_site_is_made_when_there_is_room_again(tmp_path, disk, pages):
+    """Of its four files the first ones find room."""
+    Image.new("L", (8, 8)).save(tmp_path / "x.png")
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    new = (disk.folder / "site", "north", tmp_path, tmp_path / "classes.txt", None)
+    new[0].mkdir()
+    disk.fill()
+    os.truncate(disk.filler, disk.filler.stat().st_size - pages * 4096)
+    with pytest.raises(UserError, match=r"cannot (make a site in|write) .*: No space left on device"):
+        Site.init(*new)
+    disk.make_room()
+    assert Site.init(*new).name == "north"
 
 
 def test_a_site_goes_on_when_there_is_room_again(small, tmp_path, disk, caplog):

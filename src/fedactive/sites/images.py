@@ -22,7 +22,6 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.runs import write_atomically
 from fedactive.sites.pictures import Pixels, Shape, decode, fit
 
 __all__ = ["ImagePool", "Report", "fit", "read_images"]
@@ -59,6 +58,7 @@ class Pictures(Protocol):
 class ImagePool:
     pixels: Pixels  # (n, channels, height, width)
     names: tuple[str, ...]
+    digests: tuple[str, ...]  # of the originals' pixels: the same picture has the same
     report: Report
     pictures: Pictures
 
@@ -113,16 +113,15 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     names = [path.relative_to(root).as_posix() for path in paths]
     facts = [(name, *_stamp(path)) for name, path in zip(names, paths, strict=True)]
     key = hashlib.sha256(json.dumps([shape, facts, refused, others]).encode()).hexdigest()
-    if cache is not None and (cached := _read_cache(cache, key)):
-        pixels, kept, report = cached
-        return ImagePool(pixels, kept, report, _Folder(root))
-    with ThreadPoolExecutor(os.cpu_count()) as pool, warnings.catch_warnings():
+    if cache is not None and (cached := _read_cache(cache, key, _Folder(root))):
+        return cached
+    with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        decoded = list(pool.map(lambda path: decode(path, shape), paths))
-    pixels, kept, report = _sift(names, decoded, shape, refused, others)
+        decoded = list(threads.map(lambda path: decode(path, shape), paths))
+    pool = _sift(names, decoded, shape, refused, others, _Folder(root))
     if cache is not None:
-        _write_cache(cache, key, pixels, kept, report)
-    return ImagePool(pixels, kept, report, _Folder(root))
+        _write_cache(cache, key, pool)
+    return pool
 
 
 def _files(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
@@ -149,12 +148,13 @@ def leads_out(path: Path, root: Path) -> bool:
         return True
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """Changes with the file. Files that change places keep their time of writing, but not the other one."""
     try:
         facts = path.stat()
     except OSError:
-        return 0, 0
-    return facts.st_size, facts.st_mtime_ns
+        return 0, 0, 0
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _sift(
@@ -163,7 +163,8 @@ def _sift(
     shape: Shape,
     refused: Sequence[tuple[str, str]],
     others: int,
-) -> tuple[Pixels, tuple[str, ...], Report]:
+    pictures: Pictures,
+) -> ImagePool:
     """Keep one of each picture."""
     unreadable, duplicates = list(refused), []
     kept: dict[bytes, tuple[str, Pixels]] = {}
@@ -178,7 +179,8 @@ def _sift(
     for k, (_, image) in enumerate(kept.values()):
         pixels[k] = image
     report = Report(tuple(unreadable), tuple(duplicates), others)
-    return pixels, tuple(name for name, _ in kept.values()), report
+    digests = tuple(digest.hex() for digest in kept)
+    return ImagePool(pixels, tuple(name for name, _ in kept.values()), digests, report, pictures)
 
 
 # --------------------------------------------------------------------------------------------- an npz
@@ -213,27 +215,32 @@ def _read_npz(path: Path, shape: Shape) -> ImagePool:
         )
     names = [f"train_images[{k}]" for k in range(len(images))]
     decoded = [(fit(Image.fromarray(x), shape), hashlib.sha256(x.tobytes()).digest()) for x in images]
-    pixels, kept, report = _sift(names, decoded, shape, (), 0)
-    return ImagePool(pixels, kept, report, _Archive(images, {name: k for k, name in enumerate(names)}))
+    return _sift(names, decoded, shape, (), 0, _Archive(images, {name: k for k, name in enumerate(names)}))
 
 
 # ------------------------------------------------------------------------------------------ the cache
 
 
-def _write_cache(cache: Path, key: str, pixels: Pixels, names: tuple[str, ...], report: Report) -> None:
+def _write_cache(cache: Path, key: str, pool: ImagePool) -> None:
     facts = {
         "key": key,
-        "names": names,
-        "unreadable": report.unreadable,
-        "duplicates": report.duplicates,
-        "other_files": report.other_files,
+        "names": pool.names,
+        "digests": pool.digests,
+        "unreadable": pool.report.unreadable,
+        "duplicates": pool.report.duplicates,
+        "other_files": pool.report.other_files,
     }
-    buffer = io.BytesIO()
-    np.savez(buffer, pixels=pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
-    write_atomically(cache, buffer.getvalue())
+    partial = cache.with_name(f".{cache.name}.partial")
+    try:
+        with partial.open("wb") as file:  # not by way of memory, where the pixels are already
+            np.savez(file, pixels=pool.pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
+        os.replace(partial, cache)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"cannot write {cache}: {error.strerror}") from None
 
 
-def _read_cache(cache: Path, key: str) -> tuple[Pixels, tuple[str, ...], Report] | None:
+def _read_cache(cache: Path, key: str, pictures: Pictures) -> ImagePool | None:
     """What was decoded before, unless the folder or the shape has changed since."""
     try:
         with np.load(cache, allow_pickle=False) as content:
@@ -242,6 +249,7 @@ def _read_cache(cache: Path, key: str) -> tuple[Pixels, tuple[str, ...], Report]
                 return None
             pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
             report = Report(pairs[0], pairs[1], facts["other_files"])
-            return content["pixels"], tuple(facts["names"]), report
+            names, digests = tuple(facts["names"]), tuple(facts["digests"])
+            return ImagePool(content["pixels"], names, digests, report, pictures)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
         return None

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedactive.errors import UserError
+from fedactive.runs import write_atomically
 
 VALID = timedelta(days=3650)
 BACKDATED = timedelta(days=1)  # clocks of sites may be a little behind
@@ -68,8 +69,8 @@ def make_site_key(private: Path, public: Path, name: str) -> None:
     """An elliptic-curve key pair (P-384) in OpenSSH's format; the public one bears the site's name."""
     key = ec.generate_private_key(ec.SECP384R1())
     write_secret(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    public.write_bytes(
-        key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {name}\n".encode()
+    write_atomically(
+        public, key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {name}\n".encode()
     )
 
 
@@ -91,7 +92,8 @@ def read_public_key(path: Path) -> tuple[bytes, str]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """A new file that only its owner can read."""
+    """A file that only its owner can read, in place of one that may be there."""
+    path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
 

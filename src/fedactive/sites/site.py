@@ -3,7 +3,8 @@
 site.toml            name, where the images are, the classes
 site.key, site.pub   its key pair; the coordinator gets site.pub and nothing else
 invitation.toml      the coordinator's, once the site has joined
-images.json          the images by their numbers, to which labels belong
+images.json          the images in the order of their numbers, and what they show: labels belong to these
+classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
 runs/                what the trainer remembers of each run
 """
@@ -43,6 +44,7 @@ from fedactive.sites.trainer import Trainer
 log = logging.getLogger(__name__)
 
 THUMBNAIL = (1, 8, 8)  # the page shows originals: to number the images any shape will do
+FILES = ("site.toml", "page.secret", "site.key", "site.pub")  # of a site, in the order of their making
 
 
 @dataclass(frozen=True)
@@ -56,38 +58,42 @@ class Site:
     @classmethod
     def init(cls, folder: Path, name: str, images: Path, classes: Path, test: Path | None) -> Site:
         """A new site with a key pair of its own."""
-        if (folder / "site.key").exists():
+        if is_site(folder):
             raise UserError(f"{folder} is a site's already, and coordinators may know its key")
         names = read_classes(classes)
         tell(read_images(images, THUMBNAIL).report)  # now, not at the first run
         read_test_images(test, names, THUMBNAIL)
-        folder.mkdir(parents=True, exist_ok=True)
         values = {"name": name, "images": str(images.resolve()), "classes": list(names)}
         values |= {"test": str(test.resolve())} if test else {}
         # JSON's strings are TOML's, but for characters that JSON would write in two halves.
         lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
-        write_atomically(folder / "site.toml", "".join(lines).encode())
-        make_site_key(folder / "site.key", folder / "site.pub", name)
-        write_secret(folder / "page.secret", secrets.token_bytes(32))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)  # images and labels are nobody else's
+            write_atomically(folder / "site.toml", "".join(lines).encode())
+            write_secret(folder / "page.secret", secrets.token_bytes(32))
+            make_site_key(folder / "site.key", folder / "site.pub", name)
+        except OSError as error:
+            raise UserError(f"cannot make a site in {folder}: {error.strerror}") from None
         return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Site:
+        if not is_site(folder):
+            raise UserError(f"{folder} is no site's folder; `fedactive site init` makes one")
         try:
             values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None
             return cls(
                 folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
             )
-        except FileNotFoundError:
-            raise UserError(f"{folder} is no site's folder; `fedactive site init` makes one") from None
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{folder / 'site.toml'} is damaged: {error}") from None
 
     def join(self, invitation: Path) -> Invitation:
         given = Invitation.read(invitation)
-        given.write(self.folder / "invitation.toml")
         write_atomically(self.folder / "ca.pem", given.authority.encode())
+        given.write(self.folder / "invitation.toml")  # last: who has it has joined
         return given
 
     def store(self) -> LabelStore:
@@ -104,6 +110,7 @@ class Site:
         choose_device(Experiment(device=device).device)  # what does not exist, or not here, is told now
         coordinator = Invitation.read(self.folder / "invitation.toml").address
         with closing(self.hold()), closing(self.store()) as store:
+            self.keep_classes(store)
             pool = self.read(THUMBNAIL)
             tell(pool.report)
             secret = (self.folder / "page.secret").read_bytes()
@@ -135,22 +142,56 @@ class Site:
         """The site's images in the form that a run wants."""
         shape = (card.channels, card.size, card.size)
         pool = self.read(shape)
+        for cache in self.folder.glob("images-*.npz"):
+            if cache not in (self.cache(THUMBNAIL), self.cache(shape)):  # of an earlier run
+                cache.unlink()
         test_images, test_labels = read_test_images(self.test, self.classes, shape)
         return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
 
     def read(self, shape: tuple[int, int, int]) -> ImagePool:
         """The images, under the numbers that they had from the beginning: labels belong to numbers."""
-        cache = self.folder / ("images-" + "x".join(map(str, shape)) + ".npz")
-        pool = read_images(self.images, shape, cache)
-        known = self.folder / "images.json"
-        if not known.exists():
-            write_json(known, {"names": list(pool.names)})
-        elif tuple(json.loads(known.read_text())["names"]) != pool.names:
+        pool = read_images(self.images, shape, self.cache(shape))
+        file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
+        if not file.exists():
+            write_json(file, {"images": here})
+        known = json.loads(file.read_text())["images"]
+        if changed := first_change(known, here):
             raise DataError(
-                f"the images in {self.images} are not those of the first start, and labels belong to these; "
-                "restore them, or make a new site of the new images"
+                f"the images in {self.images} are not those of the first start, and labels belong to these: "
+                f"{changed}; restore them, or make a new site of the new images"
             )
         return pool
+
+    def cache(self, shape: tuple[int, int, int]) -> Path:
+        return self.folder / ("images-" + "x".join(map(str, shape)) + ".npz")
+
+    def keep_classes(self, store: LabelStore) -> None:
+        """Labels are numbers of classes: from the first answer on these stay what they are."""
+        file = self.folder / "classes.json"
+        known = json.loads(file.read_text())["classes"] if file.exists() else list(self.classes)
+        if known != list(self.classes) and store.answers.events("1 LIMIT 1"):
+            raise DataError(
+                f"the classes in {self.folder / 'site.toml'} are not those that people have labelled with: "
+                f"{', '.join(known)}; restore them, or make a new site"
+            )
+        write_json(file, {"classes": list(self.classes)})
+
+
+def is_site(folder: Path) -> bool:
+    """Anything less is what an interrupted `init` left, or somebody removed: `init` writes over it."""
+    return all((folder / name).exists() for name in FILES)
+
+
+def first_change(known: dict[str, str], here: dict[str, str]) -> str | None:
+    """What happened to the first image that is not what it was; None if all are. Names give the order."""
+    for name in known | here:
+        if name not in here:
+            return f"{name} is missing"
+        if name not in known:
+            return f"{name} is new"
+        if here[name] != known[name]:
+            return f"{name} is another picture"
+    return None
 
 
 def tell(report: Report) -> None:
