@@ -9,8 +9,8 @@ import time
 import pandas as pd
 import pytest
 
-from fedactive.compare import expand
-from fedactive.errors import ConfigurationError
+from fedactive.compare import Comparison, expand
+from fedactive.errors import ConfigurationError, RunError
 from fedactive.laboratory import run
 
 SMALL = {
@@ -39,6 +39,18 @@ def test_the_grid_is_every_combination_and_a_selector_is_only_for_those_that_hav
     assert len(expand({"alpha": ["0.1", "inf"], "dataset": "digits"})) == 2
     with pytest.raises(ConfigurationError, match="did you mean 'logo'"):
         expand({"strategy": ["random", "lgo"]})
+
+
+@pytest.mark.parametrize("name", ["rounds", "workers", "runs_dir"])
+def test_what_does_not_tell_runs_apart_has_one_value(name):
+    with pytest.raises(ConfigurationError, match=f"{name}: .* allowed is one value"):
+        expand({"dataset": "digits", name: ["3", "5"]})
+
+
+def test_a_runs_folder_that_is_a_file_is_told(tmp_path, small):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write in"):
+        Comparison([small(runs_dir=tmp_path / "file")], 1).run()
 
 
 def test_a_grid_runs_once_and_is_the_same_as_single_runs(tmp_path, small):

@@ -33,11 +33,12 @@ from rich.progress import (
 from fedactive.crew import Crew, Turn
 from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
-from fedactive.errors import UserError
+from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
-from fedactive.progress import label
+from fedactive.progress import caption
 from fedactive.query import STRATEGIES
 from fedactive.runs import completed_rounds, first_round_file
+from fedactive.settings import settings_of
 
 SECONDS_BETWEEN_LOOKS = 0.2
 RUNS_PER_GPU = 4  # by default
@@ -52,10 +53,13 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
     grid has.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    for item in settings_of(Experiment):
+        if not item.identity and len(axes.get(item.name, [])) > 1:
+            raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
     experiments: dict[str, Experiment] = {}
     for combination in product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
-        strategy = STRATEGIES.get(chosen.get("strategy", ""))
+        strategy = STRATEGIES.get(str(chosen.get("strategy")))
         if strategy is not None and len(strategy.selectors) == 1:
             chosen.pop("selector", None)
         experiment = Experiment.from_values(chosen)
@@ -138,7 +142,7 @@ class Comparison:
                 while waiting or running:
                     while len(running) < self.jobs and (job := self.next_job(waiting, running)):
                         self.start(job)
-                        job.bar = bars.add_task(label(job.experiment), total=job.total, note=job.note)
+                        job.bar = bars.add_task(caption(job.experiment), total=job.total, note=job.note)
                         running.append(job)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     for job in list(running):
@@ -171,10 +175,13 @@ class Comparison:
         return None
 
     def start(self, job: Job) -> None:
-        job.log.parent.mkdir(parents=True, exist_ok=True)
         config = job.log.with_suffix(".toml")
-        config.write_text(job.experiment.to_toml())
-        job.log.write_text("")
+        try:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            config.write_text(job.experiment.to_toml())
+            job.log.write_text("")
+        except OSError as error:
+            raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
         job.begun = time.monotonic()
         if choose_device(job.experiment.device).type == "cuda":
             job.process = self.crew(job).start(config)
@@ -208,7 +215,7 @@ class Comparison:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
         what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
-        console.print(f"{label(job.experiment)}: {job.note}  {what}", soft_wrap=True, highlight=False)
+        console.print(f"{caption(job.experiment)}: {job.note}  {what}", soft_wrap=True, highlight=False)
 
     def bars(self) -> Progress:
         """One bar for each run that is going on, below one for all; they count FL rounds."""

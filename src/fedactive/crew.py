@@ -89,7 +89,7 @@ class Crew:
     def __init__(self, threads: int, plugin: Path | None, log: Path) -> None:
         command = [sys.executable, "-m", "fedactive.crew", str(threads), *([str(plugin)] if plugin else [])]
         cores = str(max(1, usable_cores() // threads))
-        with log.open("w") as errors:  # what is said of no run in particular
+        with log.open("a") as errors:  # what is said of no run in particular
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

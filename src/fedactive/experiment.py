@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -131,12 +130,9 @@ class Experiment:
         if self.rounds == 0:
             settle(self, "rounds", max(1, round(DATASETS[self.dataset].label_until / self.budget)))
         if self.budget * self.rounds > 100 + self.budget:
-            most = math.ceil(100 / self.budget)
-            raise ConfigurationError(
-                "rounds",
-                self.rounds,
-                f"at most {most} with a budget of {self.budget:g}% (nothing is left then)",
-            )
+            most = int(100 / self.budget) + 1  # one more for what rounding leaves
+            at_most = f"at most {most} with a budget of {self.budget:g}%"
+            raise ConfigurationError("rounds", self.rounds, at_most)
 
     @property
     def name(self) -> str:

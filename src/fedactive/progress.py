@@ -26,7 +26,7 @@ class Progress(Protocol):
     def end(self) -> None: ...
 
 
-def label(experiment: Experiment) -> str:
+def caption(experiment: Experiment) -> str:
     return f"{strategy_label(vars(experiment))}, seed {experiment.seed}"
 
 
@@ -47,7 +47,7 @@ class Lines:
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         if fl_rounds_done:
-            self.say(f"{label(experiment)}: resuming after {fl_rounds_done} FL rounds")
+            self.say(f"{caption(experiment)}: resuming after {fl_rounds_done} FL rounds")
 
     def querying(self, al_round: int) -> None: ...
 
@@ -59,7 +59,7 @@ class Lines:
             where = f"AL round {al_round}/{e.rounds}" + (
                 "" if over else f", FL round {fl_round + 1}/{e.fl_rounds}"
             )
-            self.say(f"{label(e)}: {where}, test accuracy {accuracy:.1%}")
+            self.say(f"{caption(e)}: {where}, test accuracy {accuracy:.1%}")
 
     def end(self) -> None: ...
 
@@ -83,7 +83,7 @@ class Bars:
             console=Console(stderr=True),
         )
         total = experiment.rounds * experiment.fl_rounds
-        self.task = self.bars.add_task(label(experiment), total=total, completed=fl_rounds_done, note="")
+        self.task = self.bars.add_task(caption(experiment), total=total, completed=fl_rounds_done, note="")
         self.bars.start()
 
     def querying(self, al_round: int) -> None:

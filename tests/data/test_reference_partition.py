@@ -97,3 +97,10 @@ def test_global_generators_are_left_alone(cifar10: np.ndarray) -> None:
 def test_impossible_requests(clients: int, alpha: float, percent: float, field: str) -> None:
     with pytest.raises(ConfigurationError, match=field):
         reference(np.repeat(np.arange(5), 100), 5, clients, alpha, 1, percent, seed=1)
+
+
+@pytest.mark.parametrize(("field", "value"), [("seed", 2**32), ("alpha", 1e39)])
+def test_what_its_generators_cannot_take_is_told(field, value):
+    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1} | {field: value}
+    with pytest.raises(ConfigurationError, match=f"{field}: .* with partition reference"):
+        reference(np.arange(1000) % 10, 10, **request)

@@ -107,3 +107,14 @@ def test_missing_data_is_told_before_any_run_starts(tmp_path):
     assert done.returncode == 1
     assert done.stderr.count("fedactive data get svhn") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["penalty", "observation"])
+def test_figures_are_of_all_runs(tmp_path, name):
+    done = CliRunner().invoke(app, ["show", name, "--from", str(tmp_path), "--datasets", "svhn"])
+    assert "with --until or --datasets" in str(done.exception)
+
+
+def test_an_output_that_cannot_be_written_is_told(tmp_path):
+    arguments = ["show", "accuracy", "--from", str(tmp_path), "-o", str(tmp_path / "nowhere" / "x.csv")]
+    assert "cannot write" in str(CliRunner().invoke(app, arguments).exception)

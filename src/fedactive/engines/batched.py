@@ -77,7 +77,7 @@ class BatchedEngine(Engine):
         for epoch in plan.rows:
             for row in epoch:
                 stack.step(row)
-            if stack.own and stack.stop():
+            if stack.stoppable and stack.stop():
                 break
         return stack.results(jobs)
 

@@ -67,16 +67,16 @@ class Stack(ABC):
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
-        self.own: dict[int, LocalJob] = {}  # jobs that may end early
+        self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
         self.enough = torch.full((width,), torch.inf, device=device)  # at which accuracy
         self.graph: torch.cuda.CUDAGraph | None = None
         _, channels, height, breadth = images.shape
         rows = (width, recipe.batch_size)
-        self.batch = torch.zeros(*rows, height, breadth, channels, dtype=self.kind(), device=device)
+        self.batch = torch.zeros(*rows, height, breadth, channels, dtype=self.dtype(), device=device)
         self.targets = torch.zeros(rows, dtype=torch.long, device=device)
         self.present = torch.zeros(rows, dtype=torch.bool, device=device)
 
-    def kind(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
         """What the batch is made of."""
         return torch.float32
 
@@ -105,8 +105,8 @@ class Stack(ABC):
                 self.layout.pack(job.drift or {}, self.drift[k].zero_())
         if self.start is not None:
             self.start.copy_(self.parameters)
-        self.own = {k: job for k, job in enumerate(jobs) if job.stop_accuracy is not None}
-        if self.own:
+        self.stoppable = {k: job for k, job in enumerate(jobs) if job.stop_accuracy is not None}
+        if self.stoppable:
             ends = [torch.inf if job.stop_accuracy is None else job.stop_accuracy for job in jobs]
             self.enough[: len(jobs)] = torch.tensor(ends, device=self.enough.device)
         self.mu.fill_(jobs[0].proximal)
@@ -128,7 +128,7 @@ class Stack(ABC):
             {name: counter[:count].clone() for name, counter in self.counters.items()},
         )
         # Only who may stop early has to be asked how far they got, which waits for the device.
-        steps = self.steps.tolist() if self.own else [len(job.rates) for job in jobs]
+        steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
         return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, counters: Weights) -> list[Weights]:
@@ -202,7 +202,7 @@ class Stack(ABC):
         accuracy = torch.zeros_like(self.enough)
         device = self.images.device
         self.model.eval()
-        for k, job in self.own.items():
+        for k, job in self.stoppable.items():
             parts = job.samples.to(device).split(INFERENCE_BATCH[device.type])
             logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
             accuracy[k] = (logits.argmax(1) == job.labels.to(device)).float().mean()

@@ -1,14 +1,20 @@
 """The federated algorithms by name."""
 
+from collections.abc import Callable
+
 from fedactive.federated.algorithm import Algorithm
 from fedactive.federated.fedavg import FedAvg
 from fedactive.federated.fedprox import FedProx
 from fedactive.federated.scaffold import Scaffold
 
-ALGORITHMS = ("fedavg", "fedprox", "scaffold")
+ALGORITHMS: dict[str, Callable[[float], Algorithm]] = {  # of mu, for whom it concerns
+    "fedavg": lambda mu: FedAvg(),
+    "fedprox": FedProx,
+    "scaffold": lambda mu: Scaffold(),
+}
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
 
 
 def make_algorithm(name: str, mu: float) -> Algorithm:
-    return {"fedavg": FedAvg(), "fedprox": FedProx(mu), "scaffold": Scaffold()}[name]
+    return ALGORITHMS[name](mu)

@@ -4,7 +4,7 @@ One FL round, for the server's state s and each participating client's own state
 
     terms_k      = algorithm.terms(s, c_k)                      what the client adds to its gradient
     result_k     = local SGD from s.weights with terms_k
-    c_k, update  = algorithm.client_end(s, c_k, result_k)       the update is all that travels
+    c_k, update  = algorithm.client_end(s, c_k, path_k, n_k)    the update is all that travels
     s            = algorithm.server_end(s, updates, clients)
 """
 

@@ -126,7 +126,7 @@ def show(
         if made_with := differences(runs):
             print(f"there are runs made with {', '.join(made_with)}: show needs the same", file=sys.stderr)
     if output is not None:
-        table.to_csv(output, index=False)
+        write_atomically(output, table.to_csv(index=False).encode())
 
 
 @app.command()
@@ -162,7 +162,7 @@ def export(
     done = export_runs(runs, output)
     for path, why in done.skipped:
         print(f"skipped: {path}: {why}", file=sys.stderr)
-    print(f"{done.runs} runs in {output} ({done.added} added, {done.replaced} replaced)")
+    print(f"{output}: runs {done.runs}, added {done.added}, replaced {done.replaced}")
 
 
 @app.command()
@@ -180,7 +180,10 @@ def document(
     runs = stored_runs(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
-    text = path.read_text()
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is no text") from None
     new = filled(text, runs)
     if check and new != text:
         again = f"fedactive paper document {path} --from {source}"

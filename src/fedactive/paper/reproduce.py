@@ -96,7 +96,9 @@ def show(
     `comparison.observation` and `comparison.penalty` for the columns.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
-    if check(name) == "observation":
+    if check(name) in ("observation", "penalty") and (until is not None or datasets is not None):
+        raise ConfigurationError("table", name, "one of printed numbers, with --until or --datasets")
+    if name == "observation":
         return observation(Archive(runs), **given)
     if name == "penalty":
         return penalty(Archive(runs), **given).rename_axis("strategy").reset_index()

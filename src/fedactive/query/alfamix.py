@@ -27,8 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedactive.query.batched_kmeans import kmeans_of_all
-from fedactive.query.kernels import squared_distances, top
-from fedactive.query.logo import best_of_each
+from fedactive.query.kernels import best_of_each, squared_distances, top
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, parameter, register
 

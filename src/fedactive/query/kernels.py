@@ -22,6 +22,17 @@ def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
     return shuffle[scores[shuffle].argsort(descending=True, stable=True)[:count]]
 
 
+def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """The best of every cluster; while these are fewer than `count`, the second best of each, and so on."""
+    by_score = top(score, len(score), rng)
+    by_cluster = by_score[cluster[by_score].argsort(stable=True)]
+    size = torch.bincount(cluster)
+    first = size.cumsum(0) - size
+    place = torch.empty_like(cluster)  # of each sample within its own cluster
+    place[by_cluster] = torch.arange(len(cluster), device=cluster.device) - first[cluster[by_cluster]]
+    return by_score[place[by_score].argsort(stable=True)[:count]]
+
+
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
     """‖x - c‖² for all pairs, as (points, centres), never below 0."""
     products = torch.addmm((centres * centres).sum(1), points, centres.T, alpha=-2)

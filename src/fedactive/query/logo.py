@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import Tensor
 
 from fedactive.query.batched_kmeans import kmeans_of_all
-from fedactive.query.kernels import top
+from fedactive.query.kernels import best_of_each
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import (
     STRATEGIES,
@@ -56,14 +55,3 @@ class LoGo(BatchedStrategy):
             chosen = best_of_each(cluster, score, count, rng)
             selections.append(Selection(chosen, score[chosen], {"cluster": cluster}))
         return selections
-
-
-def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """The best of every cluster; while these are fewer than `count`, the second best of each, and so on."""
-    by_score = top(score, len(score), rng)
-    by_cluster = by_score[cluster[by_score].argsort(stable=True)]
-    size = torch.bincount(cluster)
-    first = size.cumsum(0) - size
-    place = torch.empty_like(cluster)  # of each sample within its own cluster
-    place[by_cluster] = torch.arange(len(cluster), device=cluster.device) - first[cluster[by_cluster]]
-    return by_score[place[by_score].argsort(stable=True)[:count]]

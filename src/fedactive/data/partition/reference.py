@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.data.partition.shares import balanced, check_request
+from fedactive.errors import ConfigurationError
 
 MOST_PASSES = 100
 ALPHA_OF_IID = 10_000.0  # how identical clients (alpha = inf) were drawn
@@ -48,6 +49,10 @@ def reference(
     seed: int,
 ) -> ReferenceSplit:
     """Long tail, partition and first labels, with one seed for all three generators involved."""
+    if seed >= 2**32:
+        raise ConfigurationError("seed", seed, "less than 2^32 with partition reference")
+    if ALPHA_OF_IID < alpha < math.inf:
+        raise ConfigurationError("alpha", alpha, f"at most {ALPHA_OF_IID:g} or inf with partition reference")
     legacy_numpy = np.random.RandomState(seed)
     kept = train_copy(labels, classes, rho, legacy_numpy)
     N = len(kept)

@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 
 from fedactive.engines.cnn4.norm import (
-    DRIFT,
     INVERSE,
     MEAN,
+    MEAN_DZ,
     SCALE,
     SHIFT,
     SLOPE,
@@ -163,7 +163,7 @@ def pool_backward(y, norm, present, d_out, partial, dy, BATCH: tl.constexpr, HEI
     dz = tl.load(d_out + place, mask=window[:, None], other=0.0).to(tl.float32)
     dz = tl.where(best > 0, dz, 0.0)
     if SPREAD:
-        drift, slope = tl.load(row(norm, client, DRIFT)), tl.load(row(norm, client, SLOPE))
+        mean_dz, slope = tl.load(row(norm, client, MEAN_DZ)), tl.load(row(norm, client, SLOPE))
         for j in tl.static_range(4):
             h, w = 2 * hh + j // 2, 2 * ww + j % 2
             inside = (m < BATCH * high * broad) & (h < HEIGHT) & (w < BREADTH)
@@ -171,7 +171,7 @@ def pool_backward(y, norm, present, d_out, partial, dy, BATCH: tl.constexpr, HEI
             value = tl.load(y + place, mask=(inside & there)[:, None], other=0.0).to(tl.float32)
             x_hat = (value - mean[None, :]) * inverse[None, :]
             own = tl.where((where == j) & window[:, None], dz, 0.0)
-            result = scale[None, :] * (own - drift[None, :] - x_hat * slope[None, :])
+            result = scale[None, :] * (own - mean_dz[None, :] - x_hat * slope[None, :])
             result = tl.where(there[:, None], result, 0.0)
             tl.store(dy + place, result.to(dy.dtype.element_ty), mask=inside[:, None])
     else:

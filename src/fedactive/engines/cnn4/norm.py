@@ -14,7 +14,7 @@ MEAN = tl.constexpr(0)
 INVERSE = tl.constexpr(1)  # 1/√(variance + ε)
 SCALE = tl.constexpr(2)
 SHIFT = tl.constexpr(3)
-DRIFT = tl.constexpr(4)  # mean of dz, the gradient of the normalised map
+MEAN_DZ = tl.constexpr(4)  # mean of dz, the gradient of the normalised map
 SLOPE = tl.constexpr(5)  # mean of dz·x̂
 ROWS = 6
 
@@ -83,5 +83,5 @@ def settle_gradient(norm, client, sum_dz, sum_dz_x, values, gamma, beta):
     tl.store(gamma + c, sum_dz_x)
     tl.store(beta + c, sum_dz)
     share = tl.where(values > 1, 1 / tl.maximum(values, 1.0), 0.0)
-    tl.store(row(norm, client, DRIFT), sum_dz * share)
+    tl.store(row(norm, client, MEAN_DZ), sum_dz * share)
     tl.store(row(norm, client, SLOPE), sum_dz_x * share)

@@ -61,21 +61,21 @@ class CNN4Stack(Stack):
         values = 2 * WIDTH * (sum(places) + sum(places[:3]))
         return values * (2 if recipe.precision == "bf16" else 4)
 
-    def kind(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.tuning = tuning = TUNING[self.kind()]
+        self.tuning = tuning = TUNING[self.dtype()]
         batch = self.recipe.batch_size
         _, into, height, breadth = self.images.shape
         self.sizes = [(height >> i, breadth >> i) for i in range(5)]
         self.here = self.present.view(torch.uint8)
-        self.work = torch.zeros_like(self.parameters, dtype=self.kind())  # weights as convolutions read them
+        self.work = torch.zeros_like(self.parameters, dtype=self.dtype())  # weights as convolutions read them
         patch = triton.next_power_of_2(max(SMALLEST, 9 * into + 1))
 
         def map_of(i: int) -> Tensor:
-            return self.room(batch, *self.sizes[i], WIDTH, dtype=self.kind())
+            return self.room(batch, *self.sizes[i], WIDTH, dtype=self.dtype())
 
         # x[i] goes into block i, y[i] is its convolution (not kept for the first one), x[4] the embedding.
         self.x = [self.batch, *(map_of(i) for i in (1, 2, 3, 4))]
@@ -140,7 +140,7 @@ class CNN4Stack(Stack):
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
         super().load(jobs)
-        if self.own:
+        if self.stoppable:
             self.check = self.check or OwnAccuracy(self)
             self.check.begin(jobs)
 
