@@ -158,7 +158,7 @@ def report(
     reported = write_report(runs, output, data_dir)
     for path, reason in reported.skipped:
         print(f"skipped: {path}: {reason}", file=sys.stderr)
-    print(f"{len(reported.configuration)} runs in {output}")
+    print(f"{output}: runs {len(reported.configuration)}")
 
 
 @app.command()
@@ -198,6 +198,7 @@ def data_get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         done = download(name, data_dir, progress)
     print(done)
+    print(f"licence: {DATASETS[name].licence}")
 
 
 @data_app.command("check")
@@ -205,8 +206,8 @@ def data_check(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
     """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
     reports = check(name, data_dir)
     for report in reports:
-        checksum = f", {'' if report.checksum == 'official' else 'not '}the official checksum"
-        print(f"{report.path}: {report.problem or 'reads well'}{checksum if report.present else ''}")
+        checksum = f", its checksum is {'' if report.checksum == 'official' else 'not '}the official one"
+        print(f"{report.path}: {report.problem or 'can be read'}{checksum if report.present else ''}")
     if not reports:
         print(f"{name} comes with the package, there is nothing to check")
     if any(report.problem for report in reports):
