@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import fedactive.laboratory
 import fedactive.runs
 from fedactive.errors import RunError
 from fedactive.laboratory import run
@@ -292,3 +293,46 @@ def test_a_finished_run_is_prolonged_by_asking_for_more_rounds(small, tmp_path):
     assert_same_results(whole.folder, longer.folder)
     again = run(small(**settings, rounds=3), StopAt(1, 0))  # already further than that
     assert len(again.accuracy) == 4
+
+
+def test_other_data_of_the_same_name_is_refused(small, monkeypatch):
+    result = run(small())
+    before = {path: path.read_bytes() for path in result.folder.iterdir()}
+    monkeypatch.setattr(fedactive.laboratory, "load", with_other_labels(fedactive.laboratory.load))
+    for rounds in (3, 4):  # a finished run, and one that is to go on
+        with pytest.raises(RunError, match=r"digits is not the same as when .* was begun"):
+            run(small(rounds=rounds))
+    assert {path: path.read_bytes() for path in result.folder.iterdir()} == before
+
+
+def with_other_labels(load):
+    def changed(*arguments):
+        dataset = load(*arguments)
+        return replace(dataset, train_labels=dataset.train_labels.flip(0))
+
+    return changed
+
+
+@pytest.mark.parametrize("name", ["done.json", "environment.json"])
+def test_a_damaged_file_is_named(small, name):
+    path = run(small()).folder / name
+    path.write_text("{")
+    with pytest.raises(RunError, match=rf"{name} is damaged; delete it"):
+        run(small())
+    path.unlink()
+    assert run(small()).accuracy.size
+
+
+def test_a_table_that_is_missing_is_written_anew(small):
+    result = run(small(strategy="entropy"))
+    before = result.metrics
+    (result.folder / "metrics.parquet").unlink()
+    pd.testing.assert_frame_equal(run(small(strategy="entropy")).metrics, before)
+
+
+def test_a_finished_run_needs_no_checkpoint(small):
+    result = run(small())
+    (result.folder / "checkpoint.pt").write_bytes(b"")
+    assert run(small()).accuracy.equals(result.accuracy)
+    with pytest.raises(RunError, match=r"checkpoint.pt is damaged"):
+        run(small(rounds=4))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedactive.data import Dataset, load
 from fedactive.engines import Engine, choose_device, make_engine
-from fedactive.errors import UserError
+from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.local_sgd import Recipe
 from fedactive.federation import Federation
@@ -33,17 +33,26 @@ class Result:
     @property
     def metrics(self) -> pd.DataFrame:
         """One row per evaluated model: `al_round, fl_round, labelled, model, client, accuracy, loss, ...`."""
-        return pd.read_parquet(self.folder / "metrics.parquet")
+        return self.table("metrics")
 
     @property
     def selections(self) -> pd.DataFrame:
         """One row per labelled sample: `al_round, client, rank, sample, label, score`."""
-        return pd.read_parquet(self.folder / "selections.parquet")
+        return self.table("selections")
 
     @property
     def accuracy(self) -> pd.Series:
         """Test accuracy of the global model by AL round (mean of its last five FL rounds)."""
         return round_accuracy(self.metrics)
+
+    def table(self, name: str) -> pd.DataFrame:
+        path = Path(self.folder) / f"{name}.parquet"
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path} cannot be read: {error}; the run's own command writes a missing one anew"
+            ) from None
 
 
 def run(experiment: Experiment, progress: Progress | None = None) -> Result:
@@ -63,7 +72,7 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
 def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
     dataset = load(experiment.dataset, experiment.data_dir)
     clients = split(experiment, dataset.train_labels, len(dataset.classes))
-    with closing(Run(experiment)) as folder:
+    with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:
             return Result(folder.folder)
         away = experiment.federation != "simulation"

@@ -40,13 +40,17 @@ from fedactive.state import State, round_accuracy
 FORMAT = 1
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 MAGIC = b"fedactive checkpoint 1 "
+TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
 
 
 class Run:
     """One run folder, held by one process at a time."""
 
-    def __init__(self, experiment: Experiment) -> None:
-        """Open the experiment's folder, new or begun; `state` is where it has got to."""
+    def __init__(self, experiment: Experiment, data: str | None = None) -> None:
+        """Open the experiment's folder, new or begun; `state` is where it has got to.
+
+        `data` is the fingerprint of its dataset, where there is one.
+        """
         self.experiment = experiment
         self.folder = experiment.runs_dir / experiment.name
         try:
@@ -61,12 +65,11 @@ class Run:
         except OSError:
             self.lock.close()
             raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
-        self.done = completed_rounds(self.folder) >= experiment.rounds
         self.saved_at = time.monotonic()
-        self.code = code_of(experiment.strategy)
         try:
-            self.require_same_code()
-            self.state = self.load_checkpoint()
+            self.origin = require_same_origin(experiment, data)
+            self.done = completed_rounds(self.folder) >= experiment.rounds and self.has_tables()
+            self.state = State() if self.done else self.load_checkpoint()
         except BaseException:
             self.close()
             raise
@@ -76,26 +79,9 @@ class Run:
         write_atomically(self.folder / "experiment.toml", self.experiment.to_toml().encode())
         clients = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
         self.write_table("clients", pd.DataFrame({"client": clients, "sample": np.concatenate(pools)}))
-        start = {**describe_environment(), "device": device, "engine": engine, "strategy_code": self.code}
-        write_json(
-            self.folder / "environment.json", {"format": FORMAT, "starts": [*self.earlier_starts(), start]}
-        )
-
-    def earlier_starts(self) -> list[dict[str, Any]]:
-        environment = self.folder / "environment.json"
-        starts: list[dict[str, Any]] = (
-            json.loads(environment.read_text())["starts"] if environment.exists() else []
-        )
-        return starts
-
-    def require_same_code(self) -> None:
-        """Results are filed under a strategy's name: those of its earlier code must not pass for new ones."""
-        for start in self.earlier_starts():
-            if start.get("strategy_code", self.code) != self.code:
-                raise RunError(
-                    f"strategy {self.experiment.strategy} has changed since {self.folder} was begun; delete "
-                    "that folder, choose another --runs-dir or give the strategy another name"
-                )
+        start = {**describe_environment(), "device": device, "engine": engine, **self.origin}
+        starts = [*earlier_starts(self.folder), start]
+        write_json(self.folder / "environment.json", {"format": FORMAT, "starts": starts})
 
     def save_if_due(self) -> None:
         """Checkpoint, unless the last one is recent: the rounds since then can be run again exactly."""
@@ -120,10 +106,9 @@ class Run:
 
     def write_results(self) -> None:
         """The tables, of the AL rounds that are complete."""
-        state = self.state
-        tables = {"metrics": state.metrics(), "selections": state.selections(), "timings": state.timings()}
-        for name, table in tables.items():
-            self.write_table(name, table[table["al_round"] < state.al_round])
+        for name, table in TABLES.items():
+            whole = table(self.state)
+            self.write_table(name, whole[whole["al_round"] < self.state.al_round])
 
     def finish(self) -> None:
         """Mark the run complete; from now on the folder is only read."""
@@ -166,6 +151,9 @@ class Run:
             )
         return state
 
+    def has_tables(self) -> bool:
+        return all((self.folder / f"{name}.parquet").exists() for name in TABLES)
+
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False)
@@ -174,8 +162,30 @@ class Run:
 
 def completed_rounds(folder: Path) -> int:
     """AL rounds of a run that has ended, 0 for one that has not; asking for more prolongs it."""
-    done = folder / "done.json"
-    return int(json.loads(done.read_text())["al_rounds"]) if done.exists() else 0
+    return int(read_json(folder / "done.json", "al_rounds", 0))
+
+
+def earlier_starts(folder: Path) -> list[dict[str, Any]]:
+    starts: list[dict[str, Any]] = read_json(folder / "environment.json", "starts", [])
+    return starts
+
+
+def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, str | None]:
+    """What a run is made of beside its configuration: the strategy's code, if not ours, and the dataset.
+
+    Results are filed under the names of these. Those of other code or data must not pass for new ones.
+    """
+    folder = experiment.runs_dir / experiment.name
+    origin = {"strategy_code": code_of(experiment.strategy), "data": data}
+    for start in earlier_starts(folder):
+        for what, value in origin.items():
+            if start.get(what, value) != value:
+                name = f"strategy {experiment.strategy}" if what == "strategy_code" else experiment.dataset
+                raise RunError(
+                    f"{name} is not the same as when {folder} was begun; delete that folder or choose "
+                    "another --runs-dir"
+                )
+    return origin
 
 
 def first_round_file(experiment: Experiment) -> Path:
@@ -235,6 +245,16 @@ def write_output(path: Path, content: bytes) -> None:
         with suppress(OSError):
             partial.unlink()
         raise RunError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_json(path: Path, field: str, absent: Any) -> Any:
+    """That field of a file of ours; `absent` if there is no such file yet."""
+    if not path.exists():
+        return absent
+    try:
+        return json.loads(path.read_text())[field]
+    except (ValueError, KeyError, TypeError):
+        raise RunError(f"{path} is damaged; delete it and run again (nothing else was touched)") from None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

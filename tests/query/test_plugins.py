@@ -92,7 +92,7 @@ def test_changed_code_does_not_go_on_with_old_results(plugin, small):
     with plugin.open("a") as file:
         file.write("\n# another version\n")
     load_file(plugin)
-    with pytest.raises(RunError, match="strategy disagreement has changed since"):
+    with pytest.raises(RunError, match="strategy disagreement is not the same as when"):
         run(experiment)
 
 
