@@ -1,6 +1,7 @@
 """Label Studio's JSON: what goes out comes back, and what cannot be used is named."""
 
 import json
+import time
 
 import pytest
 
@@ -30,7 +31,7 @@ def choice(name, **more):
     return {"result": result, "was_cancelled": False, "lead_time": 3.5, **more}
 
 
-SOMEBODY = Annotator(0, "who imports", None)
+SOMEBODY = Annotator(0, "who imports", None, "lead")
 
 
 def bring(store, *tasks, by=SOMEBODY):
@@ -171,6 +172,38 @@ def test_nobody_speaks_for_others_on_the_page(store):
     imported = bring(store, forged, by=ada)
     assert (imported.recorded, imported.left_out) == (1, ("task 1: bob can sign in here and answers alone",))
     assert store.labels() == {0: 1}
+
+
+def test_nobody_speaks_for_people_who_were_removed(store):
+    store.annotators.add("bob")
+    store.answers.record(store.annotators.named("bob"), 1, "label", 0)
+    store.annotators.remove("bob")
+    forged = [task(name, choice("benign", annotator="bob")) for name in ("a.png", "b.png")]
+    assert bring(store, *forged) == Imported(0, 1, ("task 1: bob was removed here and answers no more",))
+    assert store.labels() == {1: 0}
+
+
+@pytest.mark.parametrize("time", ["Infinity", "-Infinity", "NaN", "1" * 400, "-1", "86401", '"3"', "null"])
+def test_times_nobody_takes_are_unknown(store, time):
+    content = json.dumps([task("a.png", choice("benign", lead_time="?"))]).replace('"?"', time)
+    assert import_tasks(store, NAMES, CLASSES, content.encode(), SOMEBODY).recorded == 1
+    (annotation,) = json.loads(json.dumps(export_tasks(store, NAMES, CLASSES), allow_nan=False))[0][
+        "annotations"
+    ]
+    assert annotation["lead_time"] is None
+
+
+def test_a_name_of_many_parts_takes_no_time(store):
+    start = time.monotonic()
+    assert bring(store, *[task("x/" * 20_000 + "a.png", choice("benign"))] * 50).recorded > 0
+    assert bring(store, task("x/" * 20_000 + "z.png", choice("benign"))).recorded == 0
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("who", [[], [["x"]], 1.5, {"id": {"a": 1}}, {}])
+def test_people_without_a_name_are_label_studios(store, who):
+    bring(store, task("a.png", choice("benign", completed_by=who)))
+    assert [one.name for one in store.annotators.all()] == ["label-studio"]
 
 
 def test_labels_nobody_asked_for_wait_until_somebody_does(tmp_path):

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from fedactive.errors import UserError
 from fedactive.sites import queues
 from fedactive.sites.agreement import cohen_kappa, verdict
+from fedactive.sites.answers import SenselessError
 from fedactive.sites.store import Counts, LabelStore, StoreError
 
 
@@ -159,7 +161,8 @@ def test_only_what_was_asked_for_is_answered(store):
 def test_the_log_has_everything_and_only_grows(store):
     store.rounds.open("run", 3, [1], "logo", None)
     ada = person(store, "ada")
-    store.answers.record(ada, 1, "label", 4, seconds=1.5, saw_guess=True)
+    store.answers.note_guess(ada, 1)
+    store.answers.record(ada, 1, "label", 4, seconds=1.5)
     store.answers.undo(ada)
     rows = [dict(row) for row in store.database.rows("SELECT * FROM events ORDER BY id")]
     assert abs(rows[0].pop("time") - time.time()) < 60
@@ -193,7 +196,8 @@ def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps)
         if action == "undo":
             store.answers.undo(people[who])
         elif action == "decide":
-            store.answers.record(people[who], sample, "label", label, final=True)
+            with suppress(SenselessError):
+                store.answers.record(people[who], sample, "label", label, final=True)
         else:
             store.answers.record(people[who], sample, action, label if action == "label" else None)
     store.rounds.close("run", 1)
@@ -300,6 +304,24 @@ def test_a_disagreement_waits_for_a_decision_that_can_be_undone(store):
     assert {e.label for e in store.answers.history(ada, 9)} == {3}
 
 
+def test_only_a_disagreement_is_decided(store):
+    store.rounds.open("run", 1, [0], "logo", None, overlap=3)
+    ada, bob, eve = (person(store, name) for name in ("ada", "bob", "eve"))
+
+    def decide():
+        store.answers.record(ada, 0, "label", 9, final=True)
+
+    for who, label in ((ada, 3), (bob, 4), (eve, 4)):  # split after two answers, but a third is to come
+        with pytest.raises(SenselessError, match="there is no disagreement about image 0 to decide"):
+            decide()
+        store.answers.record(who, 0, "label", label)
+    with pytest.raises(SenselessError):
+        decide()
+    store.answers.record(eve, 0, "flag")
+    decide()
+    assert store.labels() == {0: 9}
+
+
 def test_verdicts():
     a, b, skip, flag = ("label", 0), ("label", 1), ("skip", None), ("flag", None)
     assert verdict([]) == ("none", None)
@@ -346,6 +368,18 @@ def test_tokens_are_stored_as_hashes_only(store, tmp_path):
 def test_names_are_names(store, name):
     with pytest.raises(UserError, match="is no name"):
         store.annotators.add(name)
+
+
+def test_a_lead_stays_one_until_removed(store):
+    assert person(store, "ada").role == "annotator"
+    for lead in (True, False):  # named a lead, and then only a new token
+        store.annotators.renew("ada", lead=lead)
+        assert store.annotators.named("ada").role == "lead"
+    store.annotators.remove("ada")
+    assert store.annotators.known_or_new("ada").role == "removed"
+    assert person(store, "ada").role == "annotator"
+    store.annotators.add("bob", lead=True)
+    assert store.annotators.named("bob").role == "lead"
 
 
 def test_who_is_removed_holds_nothing(store):
@@ -444,8 +478,39 @@ def test_a_file_that_is_no_store_is_told(tmp_path):
     store = LabelStore(path)
     store.database.connection.execute("PRAGMA user_version = 9")
     store.close()
-    with pytest.raises(StoreError, match="written by another version of fedactive"):
+    with pytest.raises(StoreError, match="written by a later version of fedactive"):
         LabelStore(path)
+
+
+def test_a_store_of_an_earlier_version_goes_on(tmp_path):
+    def shape(store):
+        tables = store.database.rows("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        return {
+            name: [tuple(row) for row in store.database.rows(f"PRAGMA table_info({name})")]
+            for (name,) in tables
+        }
+
+    store = LabelStore(tmp_path / "labels.sqlite")
+    new = shape(store)
+    ada = person(store, "ada")
+    store.annotators.known_or_new("label-studio 1")
+    store.rounds.open("run", 1, [0], "logo", None)
+    store.answers.record(ada, 0, "label", 1)
+    for statement in (
+        "ALTER TABLE annotators DROP COLUMN role",
+        "DROP TABLE guesses_seen",
+        "PRAGMA user_version = 1",
+    ):
+        store.database.connection.execute(statement)
+    store.close()
+    store = LabelStore(tmp_path / "labels.sqlite")
+    assert shape(store) == new
+    assert [(one.name, one.role) for one in store.annotators.all()] == [
+        ("ada", "annotator"),
+        ("label-studio 1", "elsewhere"),
+    ]
+    assert store.labels() == {0: 1}
+    store.close()
 
 
 def test_the_file_is_for_its_owner_only(store, tmp_path):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from typing import Literal
 
 from fedactive.sites.database import Database, StoreError
 from fedactive.sites.names import checked_name
+
+Role = Literal["elsewhere", "annotator", "lead", "removed"]  # schema.sql says which is which
 
 
 @dataclass(frozen=True)
@@ -15,32 +18,34 @@ class Annotator:
     id: int
     name: str
     token_hash: str | None  # None: cannot sign in
+    role: Role
 
 
 class Annotators:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def add(self, name: str) -> str:
-        """A new person, or one known from an import only; returns the token, which is stored as a hash."""
+    def add(self, name: str, *, lead: bool = False) -> str:
+        """A new person, or one who cannot sign in; returns the token, which is stored as a hash."""
         checked = checked_name(name)
         with self.database.writing():
             known = self.named(checked)
             if known is not None and known.token_hash is not None:
                 raise StoreError(f"there is already an annotator {checked!r}; --renew gives them a new token")
-            return self._give_token(checked)
+            return self._give_token(checked, "lead" if lead else "annotator")
 
-    def renew(self, name: str) -> str:
-        """A new token for somebody who lost theirs; the old one and its sessions end."""
+    def renew(self, name: str, *, lead: bool = False) -> str:
+        """A new token for somebody who lost theirs; the old one and its sessions end. A lead stays one."""
         with self.database.writing():
-            return self._give_token(self._existing(name).name)
+            known = self._existing(name)
+            return self._give_token(known.name, "lead" if lead or known.role == "lead" else "annotator")
 
     def remove(self, name: str) -> None:
-        """Nobody signs in under this name any more; what they answered stays."""
+        """Nobody signs in or imports answers under this name any more; what they answered stays."""
         with self.database.writing():
             known = self._existing(name)
             self.database.connection.execute(
-                "UPDATE annotators SET token_hash = NULL WHERE id = ?", (known.id,)
+                "UPDATE annotators SET token_hash = NULL, role = 'removed' WHERE id = ?", (known.id,)
             )
             self.database.connection.execute(
                 "DELETE FROM assignments WHERE annotator = ? AND action IS NULL", (known.id,)
@@ -75,12 +80,12 @@ class Annotators:
             raise StoreError(f"there is no annotator {name!r}; there is {names}")
         return known
 
-    def _give_token(self, name: str) -> str:
+    def _give_token(self, name: str, role: Role) -> str:
         token = secrets.token_urlsafe(24)
         self.database.connection.execute(
-            "INSERT INTO annotators (name, token_hash) VALUES (?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET token_hash = excluded.token_hash",
-            (name, _hash(token)),
+            "INSERT INTO annotators (name, token_hash, role) VALUES (?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET token_hash = excluded.token_hash, role = excluded.role",
+            (name, _hash(token), role),
         )
         return token
 

@@ -14,12 +14,19 @@ from typing import Any, Literal
 from fedactive.sites.agreement import Action, Outcome, verdict
 from fedactive.sites.annotators import Annotator
 from fedactive.sites.database import Database, StoreError
-from fedactive.sites.queues import SECONDS_HELD
+from fedactive.sites.queues import SECONDS_HELD, Queues
 from fedactive.sites.rounds import Rounds
+
+MOST_SECONDS = 86_400  # that somebody can have taken over an image
+OTHER_REQUEST = "this key was used for another request before"
 
 
 class NotAskedError(StoreError):
     """An answer about an image that no round wants labelled."""
+
+
+class SenselessError(StoreError):
+    """A request that can never be met, however often it is sent."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +37,10 @@ class Event:
     label: int | None = None
     seconds: float | None = None  # how long the person took
     final: bool = False  # decides a disagreement
-    saw_guess: bool = False  # the model's guess was uncovered
     undoes: int | None = None  # id of the event that is taken back
-    id: int = 0  # these two are given by the store
+    id: int = 0  # these three are given by the store
     time: float = 0.0
+    saw_guess: bool = False  # the person had seen the model's guess of the image
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,10 @@ class Standing:
 
 
 class Answers:
-    def __init__(self, database: Database, rounds: Rounds) -> None:
+    def __init__(self, database: Database, rounds: Rounds, queues: Queues) -> None:
         self.database = database
         self.rounds = rounds
+        self.queues = queues
 
     def record(
         self,
@@ -60,16 +68,22 @@ class Answers:
         *,
         seconds: float | None = None,
         final: bool = False,
-        saw_guess: bool = False,
         key: str | None = None,
     ) -> None:
-        """One person's answer; it is safe on disk when this returns. The same `key` again changes nothing."""
+        """One person's answer; it is safe on disk when this returns. The same `key` again changes nothing.
+
+        A `final` one decides a disagreement: nobody else's answer counts then, so there has to be one.
+        """
         with self.database.writing():
-            if key is not None and self._with_key(key):
+            if key is not None and (before := self._with_key(key)):
+                if (before.sample, before.action, before.label) != (sample, action, label):
+                    raise SenselessError(OTHER_REQUEST)
                 return
             if self.rounds.asking_for(sample) is None:
                 raise NotAskedError(f"nobody asked for image {sample}")
-            self._append(Event(annotator.id, sample, action, label, seconds, final, saw_guess), key)
+            if final and not self.queues.can_be_decided(sample):
+                raise SenselessError(f"there is no disagreement about image {sample} to decide")
+            self._append(Event(annotator.id, sample, action, label, seconds, final), key)
 
     def bring_in(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:
         """Answers given elsewhere, all or none. Images nobody asked for are kept for when somebody does."""
@@ -81,11 +95,20 @@ class Answers:
         """Take back this person's last answer that stands; which one it was, None if there is none."""
         with self.database.writing():
             if key is not None and (before := self._with_key(key)):
+                if before.action != "undo":
+                    raise SenselessError(OTHER_REQUEST)
                 return self.events("id = ?", before.undoes)[0]
             last = next(iter(self.history(annotator, 1)), None)
             if last is not None:
                 self._append(Event(annotator.id, last.sample, "undo", final=last.final, undoes=last.id), key)
             return last
+
+    def note_guess(self, annotator: Annotator, sample: int) -> None:
+        """This person is being told what the model thinks: their answers about the image will say so."""
+        with self.database.writing():
+            self.database.connection.execute(
+                "INSERT OR IGNORE INTO guesses_seen VALUES (?, ?)", (sample, annotator.id)
+            )
 
     def history(self, annotator: Annotator, count: int) -> list[Event]:
         """This person's answers that were not undone, latest first."""
@@ -97,7 +120,7 @@ class Answers:
         )
 
     def events(self, where: str, *values: Any) -> list[Event]:
-        columns = "annotator, sample, action, label, seconds, final, saw_guess, undoes, id, time"
+        columns = "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess"
         rows = self.database.rows(f"SELECT {columns} FROM events WHERE {where}", *values)
         return [Event(*row) for row in rows]
 
@@ -109,13 +132,14 @@ class Answers:
         execute, now = self.database.connection.execute, time.time()
         asking = self.rounds.asking_for(event.sample)
         execute(
-            "INSERT INTO events (time, annotator, sample, action, label, seconds, final, saw_guess, undoes,"
-            " run, al_round, strategy, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO events (time, annotator, sample, action, label, seconds, final, undoes,"
+            " run, al_round, strategy, key, saw_guess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " EXISTS (SELECT 1 FROM guesses_seen WHERE sample = ? AND annotator = ?))",
             (
                 *(now, event.annotator, event.sample, event.action, event.label, event.seconds),
-                *(event.final, event.saw_guess, event.undoes),
+                *(event.final, event.undoes),
                 *((asking.run, asking.al_round, asking.strategy) if asking else (None, None, None)),
-                key,
+                *(key, event.sample, event.annotator),
             ),
         )
         events = self.events("sample = ? ORDER BY id", event.sample)

@@ -119,18 +119,20 @@ def site_annotator(
     name: Annotated[str, typer.Argument(help="of the person")],
     renew: Annotated[bool, typer.Option("--renew", help="a new token, instead of one that was lost")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="nobody signs in under this name again")] = False,
+    lead: Annotated[bool, typer.Option("--lead", help="who may also export and import answers")] = False,
 ) -> None:
     """Add somebody who labels, and show the token to sign in with, this once."""
     with the_extra():
         from fedactive.sites.site import Site
-    if renew and remove:
-        raise ConfigurationError("annotator", "--renew --remove", "one of them")
+    if remove and (renew or lead):
+        raise ConfigurationError("annotator", f"--remove {'--renew' if renew else '--lead'}", "one of them")
     with closing(Site.open(folder).store()) as store:
         if remove:
             store.annotators.remove(name)
             print(f"{name} cannot sign in any more; their answers stay")
         else:
-            print(store.annotators.renew(name) if renew else store.annotators.add(name))
+            give = store.annotators.renew if renew else store.annotators.add
+            print(give(name, lead=lead))
 
 
 @site_app.command("serve")

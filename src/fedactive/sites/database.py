@@ -7,12 +7,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from fedactive.errors import UserError
 
-VERSION = 1
+VERSION = 2
+# What turns a store of an earlier version into one of the next; schema.sql is the latest.
+CHANGES = {
+    1: (
+        "ALTER TABLE annotators ADD COLUMN role TEXT NOT NULL DEFAULT 'elsewhere'"
+        " CHECK (role IN ('elsewhere', 'annotator', 'lead', 'removed'))",
+        "UPDATE annotators SET role = 'annotator' WHERE token_hash IS NOT NULL",
+        "CREATE TABLE guesses_seen (sample INTEGER NOT NULL,"
+        " annotator INTEGER NOT NULL REFERENCES annotators, PRIMARY KEY (sample, annotator)) WITHOUT ROWID",
+    ),
+}
 SECONDS_TO_WAIT = 30.0  # for another process that writes
 
 
@@ -41,12 +52,13 @@ class Database:
             self.connection.execute("PRAGMA foreign_keys = ON")
         with self.writing():
             version = self.one("PRAGMA user_version")[0]
-            if version == 0:
-                for statement in _statements():
+            if version > VERSION:
+                raise StoreError(f"{path} was written by a later version of fedactive (format {version})")
+            if version < VERSION:
+                changes = [CHANGES[old] for old in range(version, VERSION)] if version else [_statements()]
+                for statement in chain.from_iterable(changes):
                     self.connection.execute(statement)
                 self.connection.execute(f"PRAGMA user_version = {VERSION}")
-            elif version != VERSION:
-                raise StoreError(f"{path} was written by another version of fedactive (format {version})")
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[None]:

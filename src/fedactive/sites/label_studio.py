@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from fedactive.errors import UserError
 from fedactive.sites.agreement import Action
 from fedactive.sites.annotators import Annotator
+from fedactive.sites.answers import MOST_SECONDS
 from fedactive.sites.names import LONGEST_NAME
 from fedactive.sites.store import LabelStore
 
@@ -83,7 +84,8 @@ def import_tasks(
 
     Images are found by name, whatever path or address stands before it. An answer that is there already is
     not recorded again, so the same file can be imported twice, and answers that were exported can come back.
-    Who imports (`by`) cannot speak for others who sign in here themselves.
+    Who imports (`by`) cannot speak for others who sign in here themselves, or did. For the rest, who label
+    elsewhere and count like anybody, they vouch: a site may do all its labelling there.
     """
     try:
         tasks = json.loads(content)
@@ -105,7 +107,9 @@ def import_tasks(
             person = store.annotators.named(answer.person)
             if _is_known(store, sample, person, answer):
                 known_before += 1
-            elif person is not None and person.token_hash is not None and person != by:
+            elif person is not None and person.role == "removed":
+                left_out.append(f"task {k + 1}: {answer.person} was removed here and answers no more")
+            elif person is not None and person.role != "elsewhere" and person != by:
                 left_out.append(f"task {k + 1}: {answer.person} can sign in here and answers alone")
             else:
                 annotator = store.annotators.known_or_new(answer.person)
@@ -119,6 +123,7 @@ class _Names:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.numbers = {name: k for k, name in enumerate(names)}
+        self.deepest = max((name.count("/") for name in names), default=0) + 1
 
     def find(self, task: object) -> int:
         data = task.get("data") if isinstance(task, dict) else None
@@ -126,7 +131,7 @@ class _Names:
         if not isinstance(called, str):
             raise ValueError("it has no data.image")
         path = unquote(called.partition("?d=")[2] or called)
-        parts = path.split("/")
+        parts = path.split("/")[-self.deepest :]
         for k in range(len(parts)):
             folder, name = parts[k:-1], parts[-1]
             for candidate in (name, UPLOADED.sub("", name)):
@@ -154,11 +159,11 @@ class _Answer:
 
 def _answer(annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> _Answer:
     """Who said what, and how long it took."""
-    seconds = annotation.get("lead_time")
-    seconds = float(seconds) if isinstance(seconds, int | float) else None
-    event = annotation.get(
-        "import_id"
-    )  # Label Studio numbers annotations anew, and keeps what they came with
+    time = annotation.get("lead_time")
+    # As on the page. JSON as Python reads it also has Infinity, and numbers larger than any float.
+    seconds = float(time) if isinstance(time, int | float) and 0 <= time <= MOST_SECONDS else None
+    # Label Studio numbers annotations anew, and keeps what they came with.
+    event = annotation.get("import_id")
     if annotation.get("was_cancelled"):
         action: Action = "flag" if annotation.get("action") == "flag" else "skip"
         return _Answer(_person(annotation), action, None, seconds, event)
@@ -191,6 +196,6 @@ def _person(annotation: Mapping[str, Any]) -> str:
     who = annotation.get("annotator") or annotation.get("completed_by")
     if isinstance(who, dict):
         who = who.get("email") or who.get("id")
-    name = who if isinstance(who, str) else f"label-studio {who}" if who is not None else "label-studio"
+    name = who if isinstance(who, str) else f"label-studio {who}" if isinstance(who, int) else "label-studio"
     printable = "".join(character for character in name if character.isprintable())
     return printable.strip()[:LONGEST_NAME] or "label-studio"

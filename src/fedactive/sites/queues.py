@@ -74,6 +74,11 @@ class Queues:
         )
         return [Request(sample, round_id) for sample, round_id in rows]
 
+    def can_be_decided(self, sample: int) -> bool:
+        """Is it disputed, or was it and is a decision of it to be changed?"""
+        decided = self.database.one("SELECT 1 FROM standing WHERE sample = ? AND final", sample)
+        return decided is not None or any(request.sample == sample for request in self.disputed())
+
     def left(self, queue: Literal["round", "late"]) -> int:
         """How many images of open, or of closed, rounds still need answers, whoever gives them."""
         row = self.database.one(

@@ -26,7 +26,9 @@ CREATE INDEX requests_of_sample ON requests (sample);
 CREATE TABLE annotators (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    token_hash TEXT UNIQUE        -- NULL: cannot sign in (removed, or known from an import only)
+    token_hash TEXT UNIQUE,       -- NULL: cannot sign in
+    -- elsewhere: known from an import only; a lead may also export and import; removed: had a token once
+    role TEXT NOT NULL DEFAULT 'elsewhere' CHECK (role IN ('elsewhere', 'annotator', 'lead', 'removed'))
 );
 
 CREATE TABLE events (
@@ -38,7 +40,7 @@ CREATE TABLE events (
     label INTEGER CHECK ((label IS NOT NULL) = (action = 'label')),
     seconds REAL,                 -- how long the person took, as far as known
     final INTEGER NOT NULL,       -- 1: decides a disagreement, whoever said what
-    saw_guess INTEGER NOT NULL,   -- 1: the model's guess was uncovered
+    saw_guess INTEGER NOT NULL,   -- 1: this person had seen the model's guess of this image
     undoes INTEGER UNIQUE REFERENCES events,
     run TEXT,                     -- the round that asked for the sample; NULL if none has yet
     al_round INTEGER,
@@ -49,6 +51,13 @@ CREATE INDEX events_of_sample ON events (sample);
 CREATE INDEX events_of_annotator ON events (annotator, id);
 CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the event log only grows'); END;
 CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the event log only grows'); END;
+
+-- Who was told the model's guess of which image.
+CREATE TABLE guesses_seen (
+    sample INTEGER NOT NULL,
+    annotator INTEGER NOT NULL REFERENCES annotators,
+    PRIMARY KEY (sample, annotator)
+) WITHOUT ROWID;
 
 -- Who holds which image: until a time, while it is to be answered, or with an answer.
 CREATE TABLE assignments (

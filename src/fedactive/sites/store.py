@@ -33,7 +33,7 @@ class LabelStore:
         self.annotators = Annotators(self.database)
         self.rounds = Rounds(self.database)
         self.queues = Queues(self.database)
-        self.answers = Answers(self.database, self.rounds)
+        self.answers = Answers(self.database, self.rounds, self.queues)
 
     def counts(self, run: str, al_round: int) -> Counts:
         """How far the labelling of a round is; all zero if it was never opened."""

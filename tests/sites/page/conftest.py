@@ -30,26 +30,33 @@ class Site:
     def address(self) -> str:
         return self.server.address
 
-    def token(self, name: str) -> str:
+    def token(self, name: str, lead: bool = False) -> str:
         if name not in self.tokens:
-            self.tokens[name] = self.store.annotators.add(name)
+            self.tokens[name] = self.store.annotators.add(name, lead=lead)
         return self.tokens[name]
 
-    def client(self, name: str) -> httpx.Client:
+    def client(self, name: str, lead: bool = False) -> httpx.Client:
         """Somebody who signed in the way programs do."""
         client = httpx.Client(base_url=self.address)
-        answer = client.post("/api/sign-in", json={"token": self.token(name)})
+        answer = client.post("/api/sign-in", json={"token": self.token(name, lead)})
         client.headers["X-CSRF-Token"] = answer.raise_for_status().json()["csrf"]
         return client
 
 
+def guess(sample: int) -> tuple[int, float] | None:
+    return (sample % 4, 0.75) if sample < 50 else None
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def classes() -> tuple[str, ...]:
+    return CLASSES
+
+
+@pytest.fixture
+def site(tmp_path: Path, classes: tuple[str, ...]) -> Iterator[Site]:
     store = LabelStore(tmp_path / "labels.sqlite")
     images = make_images(tmp_path / "images.npz")
-    app = create_app(
-        store, images, CLASSES, secret=SECRET, title="St. Elsewhere", guess=lambda sample: (sample % 4, 0.75)
-    )
+    app = create_app(store, images, classes, secret=SECRET, title="St. Elsewhere", guess=guess)
     server = PageServer(app, "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -61,11 +68,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def signed_in(site: Site) -> Iterator[Callable[[str], httpx.Client]]:
+def signed_in(site: Site) -> Iterator[Callable[..., httpx.Client]]:
     clients = []
 
-    def make(name: str) -> httpx.Client:
-        clients.append(site.client(name))
+    def make(name: str, lead: bool = False) -> httpx.Client:
+        clients.append(site.client(name, lead))
         return clients[-1]
 
     yield make

@@ -8,6 +8,7 @@ from fedactive.sites.images import ImagePool, read_images
 
 
 def make_images(path: Path, count: int = 60, size: int = 24) -> ImagePool:
-    rng = np.random.default_rng(0)
-    np.savez(path, train_images=rng.integers(256, size=(count, size, size, 3), dtype=np.uint8))
+    """So many different ones, and one twice."""
+    images = np.random.default_rng(0).integers(256, size=(count, size, size, 3), dtype=np.uint8)
+    np.savez(path, train_images=np.concatenate([images, images[:1]]))
     return read_images(path, (3, size, size))

@@ -96,6 +96,36 @@ def test_undo_and_history(site, signed_in):
     assert site.store.labels() == {}
 
 
+def test_a_key_belongs_to_one_request(site, signed_in):
+    site.store.rounds.open("run", 1, range(4), "logo", None)
+    client = signed_in("ada")
+    client.post("/api/answer", json={"sample": 0, "label": 1, "key": "a"}).raise_for_status()
+    refused = [
+        client.post("/api/undo", json={"key": "a"}),
+        client.post("/api/answer", json={"sample": 1, "label": 1, "key": "a"}),
+        client.post("/api/answer", json={"sample": 0, "label": 2, "key": "a"}),
+    ]
+    client.post("/api/undo", json={"key": "b"}).raise_for_status()
+    refused.append(client.post("/api/answer", json={"sample": 0, "label": 1, "key": "b"}))
+    for answer in refused:
+        assert (answer.status_code, answer.json()) == (
+            422,
+            {"error": "this key was used for another request before"},
+        )
+    assert site.store.labels() == {}
+
+
+def test_a_mistake_of_ours_is_told_like_any_other_error(site, signed_in, monkeypatch):
+    site.store.rounds.open("run", 1, [0], "logo", None)
+    client = signed_in("ada")
+    monkeypatch.setattr(site.store.answers, "record", lambda *_, **__: 1 / 0)
+    answer = client.post("/api/answer", json={"sample": 0, "label": 1})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"error": "Something went wrong at the site. Its log says what."},
+    )
+
+
 def test_keys_of_different_people_do_not_meet(site, signed_in):
     site.store.rounds.open("run", 1, range(4), "logo", None)
     for k, name in enumerate(("ada", "bob")):
@@ -124,6 +154,23 @@ def test_disagreements(site, signed_in):
     assert site.store.labels() == {5: 1, 6: 2}
     assert site.store.counts("run", 1) == Counts(2, 2, 0, 0, 0)
     assert "No disagreements" in ada.get("/disagreements").text
+
+
+def test_nobody_decides_alone_what_nobody_disputes(site, signed_in):
+    site.store.rounds.open("run", 1, [0], "logo", None, overlap=3)
+    people = [signed_in(name) for name in ("ada", "bob", "eve")]
+    decision = {"sample": 0, "label": 1, "queue": "disputed"}
+    for k, client in enumerate(people):
+        refused = client.post("/api/answer", json=decision)
+        assert (refused.status_code, refused.json()["error"]) == (
+            422,
+            "there is no disagreement about image 0 to decide",
+        )
+        client.post("/api/answer", json={"sample": 0, "label": k}).raise_for_status()
+    assert site.store.labels() == {}
+    for label in (1, 2):  # a decision can be changed
+        people[0].post("/api/answer", json=decision | {"label": label}).raise_for_status()
+        assert site.store.labels() == {0: label}
 
 
 def test_where_several_people_answer_everybody_sees_their_own_share(site, signed_in):
@@ -164,14 +211,25 @@ def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
     site.store.rounds.open("run", 1, [6], "logo", None)
     client = signed_in("ada")
     assert "guess" not in client.get("/api/next").text
+    client.post("/api/answer", json={"sample": 6, "label": 1})
     assert client.get("/api/guess/6").json() == {"label": 2, "probability": 0.75}
-    client.post("/api/answer", json={"sample": 6, "label": 2, "saw_guess": True})
-    assert site.store.database.one("SELECT saw_guess FROM events")[0] == 1
+    client.post("/api/answer", json={"sample": 6, "label": 2})
+    signed_in("bob").post("/api/answer", json={"sample": 6, "label": 2})
+    seen = site.store.database.rows("SELECT saw_guess FROM events ORDER BY id")
+    assert [tuple(row) for row in seen] == [(0,), (1,), (0,)]
+
+
+def test_a_guess_that_is_not_there_was_not_seen(site, signed_in):
+    site.store.rounds.open("run", 1, [55], "logo", None)
+    client = signed_in("ada")
+    assert client.get("/api/guess/55").json() == {"label": None, "probability": None}
+    client.post("/api/answer", json={"sample": 55, "label": 2})
+    assert site.store.database.one("SELECT saw_guess FROM events")[0] == 0
 
 
 def test_label_studio_over_http(site, signed_in):
     site.store.rounds.open("run", 1, range(2), "logo", None)
-    client = signed_in("ada")
+    client = signed_in("ada", lead=True)
     client.post("/api/answer", json={"sample": 1, "label": 3})
     tasks = client.get("/label-studio.json?prefix=/data/local-files/?d=")
     assert "attachment" in tasks.headers["content-disposition"]

@@ -9,6 +9,12 @@ import pytest
 from browser import Browser, missing
 from fedactive.sites.store import Counts
 
+# Of ChestX-ray14, and one that is longer than any screen is wide.
+CHEST = (
+    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Effusion", "Emphysema", "Fibrosis", "Hernia"),
+    *("Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax", "No finding"),
+    "Pneumonoultramicroscopicsilicovolcanoconiosis",
+)
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 # How long from a key to the next image, complete, in the document.
 MEASURE = """
@@ -27,11 +33,11 @@ SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one 
 def browse():
     open_browsers = []
 
-    def make(site, name, width=1280, height=800, **options):
+    def make(site, name, width=1280, height=800, lead=False, **options):
         browser = Browser()
         open_browsers.append(browser)
         browser.open(site.address, width, height, touch=width < 500, **options)
-        browser.type("#token", site.token(name))
+        browser.type("#token", site.token(name, lead))
         browser.click("main button")
         browser.wait("document.querySelector('.who')")
         return browser
@@ -169,6 +175,78 @@ def test_zoom_contrast_guess_and_help(site, browse):
     assert len(site.store.labels()) == 1
 
 
+def test_a_guess_that_was_seen_is_recorded_whatever_comes_between(site, browse):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.press("1", "g")
+    ada.wait("document.getElementById('guess').textContent === 'square (75%)'")
+    ada.wait(SAVED)
+    ada.reload()
+    assert shown(ada) == 1
+    ada.press("1", "g")
+    ada.wait("document.getElementById('guess').textContent === 'cross (75%)'")
+    ada.press("Left", "Right", "1", "1")
+    done(ada, 4)
+    seen = site.store.database.rows("SELECT sample, saw_guess FROM events ORDER BY id")
+    assert [tuple(row) for row in seen] == [(0, 0), (1, 1), (2, 1), (3, 0)]
+
+
+def test_an_answer_that_is_never_accepted_holds_back_no_other(site, browse, monkeypatch):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    record = site.store.answers.record
+
+    def record_most(annotator, sample, *answer, **more):
+        assert sample != 0
+        record(annotator, sample, *answer, **more)
+
+    ada = browse(site, "ada")
+    with monkeypatch.context() as patch:
+        patch.setattr(site.store.answers, "record", record_most)
+        ada.press("1", "2", "3")
+        done(ada, 2)
+        ada.wait(
+            "document.getElementById('banner').textContent.startsWith('Not saved: Something went wrong')"
+        )
+    assert site.store.labels() == {1: 1, 2: 2}
+    ada.reload()
+    assert shown(ada) == 0  # still wanted
+
+
+def test_a_decision_that_comes_too_late_is_told(site, browse):
+    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
+    for k, name in enumerate(("bob", "eve")):
+        site.token(name)
+        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
+    ada = browse(site, "ada")
+    ada.click("a[href='/disagreements']")
+    ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
+    site.store.answers.record(site.store.annotators.named("eve"), 3, "label", 0)  # changed her mind
+    ada.press("2")
+    ada.wait(
+        "document.getElementById('banner')?.textContent.includes('there is no disagreement about image 3')"
+    )
+    ada.wait("document.body.innerText.includes('No disagreements')")
+    assert site.store.labels() == {3: 0}
+
+
+def test_nothing_is_seen_after_signing_out(site, browse):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    ada.go(site.address + "/images/3")
+    assert ada.run("return document.images[0].naturalWidth") == 24
+    ada.go(site.address)
+    ada.wait("document.getElementById('image').naturalWidth")
+    ada.click(".who button")
+    ada.wait("document.getElementById('token')")
+    for place in ("/images/3", "/images/0"):
+        ada.go(site.address + place)
+        assert "Sign in first." in ada.text()
+    for _ in range(4):
+        ada.run("history.back()")
+        ada.wait("document.readyState === 'complete'")
+        assert ada.run("return [...document.images].every(image => !image.naturalWidth)")
+
+
 def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
@@ -198,6 +276,17 @@ def test_an_answer_survives_the_end_of_the_session(site, browse):
     assert site.store.labels() == {0: 2}
 
 
+def test_an_answer_survives_signing_in_anew_in_another_window(site, browse):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    assert shown(ada) == 0
+    sign_in = "{method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({token: arguments[0]})}"
+    assert ada.run(f"return fetch('/api/sign-in', {sign_in}).then(answer => answer.ok)", site.token("ada"))
+    ada.press("3")
+    done(ada, 1)
+    assert site.store.labels() == {0: 2}
+
+
 def test_undo_when_there_is_nothing_left_to_label(site, browse):
     site.store.rounds.open("run", 1, [4], "logo", None)
     ada = browse(site, "ada")
@@ -215,7 +304,7 @@ def test_answers_come_from_label_studio(site, browse, tmp_path):
         {"data": {"image": f"train_images[{k}]"}, "annotations": [{"result": [choice]}]} for k in (2, 99)
     ]
     (tmp_path / "export.json").write_text(json.dumps(tasks))
-    ada = browse(site, "ada")
+    ada = browse(site, "ada", lead=True)
     ada.go(site.address + "/overview")
     ada.type("#import", str(tmp_path / "export.json"))
     ada.wait(
@@ -251,8 +340,9 @@ def test_disagreements_are_decided(site, browse):
     assert site.store.labels() == {3: 1}
 
 
+@pytest.mark.parametrize("classes", [("benign", "malignant"), CHEST], ids=["few", "many"])
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1280, 800)])
-def test_pages_fit_the_screen(site, browse, width, height):
+def test_pages_fit_the_screen(site, browse, width, height, classes):
     site.store.rounds.open("run", 1, range(9), "logo", datetime.now(UTC) + timedelta(days=3))
     ada = browse(site, "ada", width=width, height=height, dark=width == 820)
     for path in ("/", "/overview", "/late", "/disagreements"):
@@ -267,6 +357,11 @@ def test_pages_fit_the_screen(site, browse, width, height):
         "const b = document.querySelector('.picture').getBoundingClientRect(); return [b.width, b.height]"
     )
     assert min(box) > 0.3 * min(width, height)
+    cut_off = """return [...document.querySelectorAll('.classes, .classes button')].filter(e => {
+        const {left, right} = e.getBoundingClientRect();
+        return left < 0 || right > innerWidth || e.scrollWidth > e.clientWidth;
+    }).map(e => e.innerText)"""
+    assert ada.run(cut_off) == []
     last = "return document.querySelector('[data-do=undo]').getBoundingClientRect().bottom <= innerHeight"
     assert ada.run(last)  # everything that answers is on the screen without scrolling
     background = ada.run("return getComputedStyle(document.body).backgroundColor")

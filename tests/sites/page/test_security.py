@@ -197,7 +197,7 @@ def test_headers_are_strict_everywhere(site, signed_in, stranger):
         place: client.get(place).headers["cache-control"]
         for place in ("/", "/api/next", "/static/label.js", "/images/0")
     }
-    assert list(kept.values()) == ["no-store", "no-store", "no-cache", "private, max-age=3600"]
+    assert list(kept.values()) == ["no-store", "no-store", "no-cache", "no-store"]
 
 
 def test_pages_have_nothing_inline_and_nothing_from_elsewhere(site, signed_in):
@@ -218,8 +218,30 @@ def test_names_cannot_bring_markup(site, signed_in):
     assert "&lt;script&gt;alert" in client.get("/overview").text
 
 
+def test_file_names_and_others_answers_are_for_leads(site, signed_in):
+    site.store.rounds.open("run", 1, range(2), "logo", None, overlap=2)
+    ada, bob = signed_in("ada"), signed_in("bob", lead=True)
+    refused = ada.get("/label-studio.json")
+    assert (refused.status_code, refused.headers["content-type"][:9]) == (403, "text/html")
+    assert "Only a lead of this site may do this" in refused.text
+    refused = ada.post("/api/label-studio", json=[])
+    assert (refused.status_code, refused.json()["error"][:11]) == (403, "Only a lead")
+    assert bob.get("/label-studio.json").status_code == 200
+    assert bob.post("/api/label-studio", json=[]).status_code == 200
+    twin = "train_images[60]"  # left out
+    assert (twin in bob.get("/overview").text, twin in ada.get("/overview").text) == (True, False)
+    assert "some files were left out, a lead can see which" in ada.get("/overview").text
+    assert ("Export JSON" in bob.get("/overview").text, "Export JSON" in ada.get("/overview").text) == (
+        True,
+        False,
+    )
+    site.store.annotators.remove("bob")
+    site.tokens.clear()
+    assert signed_in("bob").get("/label-studio.json").status_code == 403  # added again, and no lead
+
+
 def test_large_requests_are_refused(site, signed_in, monkeypatch):
-    client = signed_in("ada")
+    client = signed_in("ada", lead=True)
     answer = client.post("/api/answer", content=b" " * (guard.LARGEST + 1))
     assert answer.status_code == 413
     assert "larger than 64 KB" in answer.json()["error"]

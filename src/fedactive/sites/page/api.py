@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from fedactive.sites.agreement import Action
-from fedactive.sites.answers import Event
+from fedactive.sites.answers import MOST_SECONDS, Event
 from fedactive.sites.label_studio import import_tasks
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, FromThisPage, Sample, SignedIn
+from fedactive.sites.page.desk import AtDesk, FromThisPage, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
 
@@ -34,8 +34,7 @@ class Answer(Change):
     sample: Sample
     action: Action = "label"
     label: int | None = None
-    seconds: float | None = Field(None, ge=0, le=86_400)
-    saw_guess: bool = False
+    seconds: float | None = Field(None, ge=0, le=MOST_SECONDS)
 
 
 class Token(BaseModel):
@@ -72,7 +71,6 @@ def answer(desk: AtDesk, session: FromThisPage, given: Answer) -> view.Values:
         given.label,
         seconds=given.seconds,
         final=given.queue == "disputed",
-        saw_guess=given.saw_guess,
         key=given.key_of(session),
     )
     return view.work(desk.store, session.annotator, given.queue, view.AHEAD)
@@ -97,15 +95,19 @@ def history(
 def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
     """What the model thinks. Only on request: a guess that is always there becomes the answer."""
     desk.must_be_asked_for(sample)
-    label, probability = (desk.guess(sample) if desk.guess else None) or (None, None)
-    return {"label": label, "probability": probability}
+    guessed = desk.guess(sample) if desk.guess else None
+    if guessed is None:
+        return {"label": None, "probability": None}
+    # Before it is told: however the answer comes, it then says that the guess was seen.
+    desk.store.answers.note_guess(session.annotator, sample)
+    return {"label": guessed[0], "probability": guessed[1]}
 
 
 async def _body(request: Request) -> bytes:
     return await request.body()
 
 
-@router.post("/label-studio")
+@router.post("/label-studio", dependencies=[OnlyLeads])
 def import_answers(
     desk: AtDesk, session: FromThisPage, content: Annotated[bytes, Depends(_body)]
 ) -> view.Values:

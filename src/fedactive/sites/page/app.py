@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from fedactive.errors import UserError
-from fedactive.sites.answers import NotAskedError
+from fedactive.sites.answers import NotAskedError, SenselessError
 from fedactive.sites.images import ImagePool
 from fedactive.sites.page import api, pages
 from fedactive.sites.page.desk import Desk, Guess
@@ -69,7 +69,12 @@ def create_app(
 
     @app.exception_handler(UserError)
     def user_error(request: Request, error: UserError) -> Response:
-        status = 404 if isinstance(error, NotAskedError) else 503 if isinstance(error, StoreError) else 400
+        statuses = {NotAskedError: 404, SenselessError: 422, StoreError: 503}
+        status = next((statuses[kind] for kind in type(error).mro() if kind in statuses), 400)
         return failed(request, status, str(error))
+
+    @app.exception_handler(Exception)
+    def mistake(request: Request, error: Exception) -> Response:
+        return failed(request, 500, "Something went wrong at the site. Its log says what.")
 
     return app

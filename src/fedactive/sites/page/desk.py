@@ -64,5 +64,13 @@ async def _from_this_page(request: Request, desk: AtDesk, session: SignedIn) -> 
     return session
 
 
+def _lead(session: SignedIn) -> None:
+    if session.annotator.role != "lead":
+        raise HTTPException(403, "Only a lead of this site may do this. Ask whoever runs the site.")
+
+
+# For what shows file names or everybody's answers, or brings in answers of others.
+OnlyLeads = Depends(_lead)
+
 # For requests that change something.
 FromThisPage = Annotated[Session, Depends(_from_this_page)]

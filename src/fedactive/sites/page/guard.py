@@ -50,7 +50,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                # Scripts and styles are asked for again and again, so that an update takes effect.
+                # Scripts and styles are asked for again and again, so that an update takes effect. Nothing
+                # else, images least of all, is in the browser's cache when somebody has signed out.
                 static = scope["path"].startswith("/static/")
                 headers.setdefault("Cache-Control", "no-cache" if static else "no-store")
             await send(message)

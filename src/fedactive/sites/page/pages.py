@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from fedactive.sites.label_studio import export_tasks
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, Desk, Sample, SignedIn
+from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
 
@@ -72,6 +72,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         flagged=view.flagged(store, FLAGGED_SHOWN),
         images=len(desk.images),
         left_out=desk.images.report.sentences(),
+        is_lead=session.annotator.role == "lead",
     )
 
 
@@ -79,10 +80,10 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
     desk.must_be_asked_for(sample)
     content, kind = desk.images.picture(sample)
-    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+    return Response(content, media_type=kind)
 
 
-@router.get("/label-studio.json")
+@router.get("/label-studio.json", dependencies=[OnlyLeads])
 def export(desk: AtDesk, session: SignedIn, prefix: Annotated[str, Query(max_length=500)] = "") -> Response:
     tasks = export_tasks(desk.store, desk.images.names, desk.classes, prefix)
     headers = {"Content-Disposition": 'attachment; filename="label-studio.json"'}

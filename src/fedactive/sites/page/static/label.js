@@ -9,14 +9,14 @@ const classes = JSON.parse(main.dataset.classes);  // [key, name]
 const labels = new Map(classes.map(([key], label) => [key, label]).filter(([key]) => key));
 const stage = new Stage(byId("stage"));
 const outbox = new Outbox(main.dataset.csrf, `outbox ${main.dataset.annotator}`, {
-  onConfirmed: confirmed, onRefused: refused, onTrouble: message => banner(message),
+  onConfirmed: confirmed, onRefused: refused, onTrouble: banner,
 });
 
 let work = JSON.parse(main.dataset.work);
 let ahead = work.images.filter(item => !outbox.has(item.sample));  // to be answered, the first is next
 let past = [];         // answered, oldest first
 let browsing = null;   // position in `past` of an earlier image that is looked at
-let shown = null, shownAt = 0, sawGuess = false;
+let shown = null, shownAt = 0;
 
 // ------------------------------------------------------------------------------------------- showing
 
@@ -33,14 +33,12 @@ function show() {
   if (item !== shown) {
     shown = item;
     shownAt = performance.now();
-    sawGuess = false;
     if (byId("guess")) byId("guess").textContent = "Show guess";
   }
   const earlier = browsing !== null;
   const alt = earlier ? `Earlier image, your answer: ${nameOf(item)}` : "Image to label";
-  stage.show(item, alt, () => banner("This image cannot be shown. Flag it (F) to go on."));
-  byId("which").hidden = !earlier;
-  byId("which").textContent = earlier ? `Earlier image · you said: ${nameOf(item)}` : "";
+  note(earlier ? `Earlier image · you said: ${nameOf(item)}` : "");
+  stage.show(item, alt, () => note("This image cannot be shown. Flag it (F) to go on."));
   for (const button of main.querySelectorAll("[data-label], [data-action]")) {
     const chosen = earlier && (button.dataset.action === item.action || +button.dataset.label === item.label);
     button.setAttribute("aria-pressed", chosen);
@@ -80,10 +78,13 @@ function deadline(end) {
   return `until ${time} (${duration(left)})`;
 }
 
-function banner(message) {
-  byId("banner").hidden = !message;
-  byId("banner").textContent = message || "";
+function put(id, message) {
+  byId(id).hidden = !message;
+  byId(id).textContent = message;
 }
+
+function note(message) { put("which", message); }      // about the image on the screen
+function banner(message) { put("banner", message); }   // about answers on their way
 
 const say = message => { byId("status").textContent = message; };
 
@@ -102,10 +103,9 @@ function answer(action, label = null) {
     browsing = browsing + 1 < past.length ? browsing + 1 : null;
   }
   shown = null;
-  banner("");
   say(`${nameOf(given)}.`);
   outbox.put("/api/answer", {
-    sample: item.sample, action, label, seconds: +seconds.toFixed(2), queue: work.queue, saw_guess: sawGuess,
+    sample: item.sample, action, label, seconds: +seconds.toFixed(2), queue: work.queue,
   });
   if (ahead.length || browsing !== null) show();
   else stage.clear();  // what comes next arrives with the confirmation
@@ -117,7 +117,6 @@ function undo() {
 }
 
 function confirmed(change, result) {
-  banner("");
   work = result;
   if (change.path === "/api/undo") {
     const {undone} = result;
@@ -150,15 +149,18 @@ function merge(images) {
 function refused(change, message) {
   past = past.filter(item => item.sample !== change.body.sample);
   browsing = null;
-  banner(message);
-  show();
+  banner(`Not saved: ${message}`);
+  if (ahead.length) show();
+  setTimeout(() => {  // time to read it, also where nothing is left and another page comes next
+    banner("");
+    if (!shown) show();
+  }, 8000);
 }
 
 async function guess() {
   const item = shown;
   const result = await (await fetch(`/api/guess/${item.sample}`)).json();
   if (item !== shown) return;
-  sawGuess = true;
   byId("guess").textContent = result.label === null ? "No guess yet"
     : `${classes[result.label][1]} (${Math.round(100 * result.probability)}%)`;
 }

@@ -1,5 +1,6 @@
 // Answers on their way to the site. They are sent one after another, in order, until the site confirms them.
-// They survive a reload, and each has a key, so that one sent twice counts once.
+// They survive a reload, and each has a key, so that one sent twice counts once. While the site is away or cannot
+// write, they wait; one that it will never accept is given up, or it would hold back all later ones.
 
 export class Outbox {
   constructor(csrf, name, {onConfirmed, onRefused, onTrouble}) {
@@ -8,6 +9,7 @@ export class Outbox {
     this.on = {onConfirmed, onRefused, onTrouble};
     this.waiting = JSON.parse(sessionStorage.getItem(name) || "[]");
     this.sending = false;
+    this.troubled = false;
     this.leaving = false;
     addEventListener("beforeunload", event => {
       if (this.waiting.length && !this.leaving) event.preventDefault();
@@ -31,7 +33,7 @@ export class Outbox {
     this.sending = true;
     while (this.waiting.length) {
       const change = this.waiting[0];
-      let answer, result;
+      let answer = null, result = null;
       try {
         answer = await fetch(change.path, {
           method: "POST",
@@ -39,22 +41,24 @@ export class Outbox {
           body: JSON.stringify(change.body),
         });
         result = await answer.json();
-      } catch {
-        answer = null;
-      }
-      if (answer === null || answer.status >= 500) {
+      } catch {}  // no answer, or not all of it, or not the site's
+      if (result === null || answer.status === 503) {
         const reason = result?.error || "The site does not answer.";
+        this.troubled = true;
         this.on.onTrouble(`${reason} ${this.waiting.length} not saved yet; trying again.`);
         await new Promise(resume => setTimeout(resume, 2000));
         continue;
       }
-      if (answer.status === 401) {  // signed out: what is waiting is sent after signing in again
+      // Signed out, or in anew from another window: what is waiting is sent from the page that comes next.
+      if (answer.status === 401 || answer.status === 403) {
         this.leaving = true;
         location.assign("/sign-in");
         return;
       }
       this.waiting.shift();
       this.keep();
+      if (this.troubled) this.on.onTrouble("");
+      this.troubled = false;
       if (answer.ok) this.on.onConfirmed(change, result);
       else this.on.onRefused(change, result.error);
     }

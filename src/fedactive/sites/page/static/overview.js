@@ -6,7 +6,7 @@ const imported = document.getElementById("imported");
 const leftOut = document.getElementById("left-out");
 const input = document.getElementById("import");
 
-input.addEventListener("change", async () => {
+input?.addEventListener("change", async () => {
   const [file] = input.files;
   input.value = "";
   if (!file) return;

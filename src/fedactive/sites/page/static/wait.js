@@ -8,7 +8,7 @@ const status = document.getElementById("status");
 const say = message => { status.textContent = message; };
 
 const outbox = new Outbox(wait.dataset.csrf, `outbox ${wait.dataset.annotator}`, {
-  onConfirmed: confirmed, onRefused: (change, message) => say(message), onTrouble: say,
+  onConfirmed: confirmed, onRefused: (change, message) => say(`Not saved: ${message}`), onTrouble: say,
 });
 
 function confirmed(change, {undone, state}) {
