@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "run"]
+__all__ = ["Experiment", "Result", "Silent", "run"]
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
     from fedactive.laboratory import Result, run
+    from fedactive.progress import Silent
 
 
 def __getattr__(name: str) -> Any:
     """Import the public names when first used: worker processes need none of what they bring along."""
     if name not in __all__:
         raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
-    from fedactive import experiment, laboratory
+    from fedactive import experiment, laboratory, progress
 
-    return getattr(experiment if name == "Experiment" else laboratory, name)
+    return getattr({"Experiment": experiment, "Silent": progress}.get(name, laboratory), name)

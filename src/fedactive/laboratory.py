@@ -17,7 +17,7 @@ from fedactive.federated.local_sgd import Recipe
 from fedactive.federation import Federation
 from fedactive.loop import federated_active_learning
 from fedactive.models import ModelSpec
-from fedactive.progress import Progress, Silent
+from fedactive.progress import Progress, make_progress
 from fedactive.runs import Run
 from fedactive.simulation import Simulation
 from fedactive.split import Split, split
@@ -56,7 +56,10 @@ class Result:
 
 
 def run(experiment: Experiment, progress: Progress | None = None) -> Result:
-    """Run the experiment, or the rest of it; a finished one is not run again."""
+    """Run the experiment, or the rest of it; a finished one is not run again.
+
+    How it is going is shown in the terminal or notebook; `Silent()` shows nothing.
+    """
     return run_all([experiment], progress)[0]
 
 
@@ -66,7 +69,7 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
         choose_device(experiment.device)
         federation_of(experiment)
     with EngineShelf() as engines:
-        return [run_with(engines, experiment, progress or Silent()) for experiment in experiments]
+        return [run_with(engines, experiment, progress or make_progress()) for experiment in experiments]
 
 
 def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
