@@ -13,7 +13,7 @@ from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.sites import correspondence, field
 from fedactive.sites.plan import Plan, Rules
-from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon
+from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon, rho_of
 
 ORIGIN = {"w": torch.ones(100, 100), "bn.running_var": torch.ones(4), "bn.batches": torch.tensor(3)}
 
@@ -42,10 +42,14 @@ def test_the_noise_has_its_size_and_follows_the_seed():
 
 
 def test_epsilon():
-    assert epsilon(1, 10.0, 1e-5) == pytest.approx(0.02 + 2 * math.sqrt(0.02 * math.log(1e5)))
-    assert epsilon(4, 20.0) == pytest.approx(epsilon(1, 10.0))  # noise grows with the root of the updates
-    assert epsilon(5, 0.0) == math.inf
-    assert epsilon(0, 0.0) == 0.0
+    assert epsilon(rho_of(Cover(1.0, 10.0)), 1e-5) == pytest.approx(
+        0.02 + 2 * math.sqrt(0.02 * math.log(1e5))
+    )
+    assert 4 * rho_of(Cover(1.0, 20.0)) == rho_of(
+        Cover(1.0, 10.0)
+    )  # noise grows with the root of the updates
+    assert epsilon(rho_of(Cover())) == epsilon(rho_of(Cover(clip=1.0))) == math.inf
+    assert epsilon(0.0) == 0.0
 
 
 def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
@@ -54,7 +58,8 @@ def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO")
     experiment = small(rounds=1, fl_rounds=2, runs_dir=tmp_path / "coordinator")
     transport = loopback(experiment, tmp_path)
-    plan = Plan(experiment, DATASETS["digits"], Rules(clip=1.0, noise=0.01))
+    cover = Cover(clip=1.0, noise=0.01)
+    plan = Plan(experiment, DATASETS["digits"], Rules(**dataclasses.asdict(cover)))
     replies = []
 
     def ask_twice(k, request, reply):
@@ -74,7 +79,38 @@ def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
     assert not torch.equal(again, third)  # after another question the noise is fresh, and counted
     assert other.shape == reply.shape
     assert transport.trainers[0].session.last_training()["updates"] == 4
-    assert f"4 updates sent: epsilon {epsilon(4, 0.01):.4g} at delta 1e-05" in caplog.text
+    assert f"4 updates sent: epsilon {epsilon(4 * rho_of(cover)):.4g} at delta 1e-05" in caplog.text
+    assert "neither clipped nor noised" not in caplog.text
+
+
+def test_what_was_sent_in_the_clear_stays_known(small, tmp_path, monkeypatch, caplog):
+    """A cover that changes during a run, even between two answers to one question."""
+    monkeypatch.setattr(correspondence, "FIRST_PAUSE", 0.01)
+    caplog.set_level("INFO")
+    experiment = small(rounds=1, fl_rounds=1, runs_dir=tmp_path / "coordinator")
+    transport = loopback(experiment, tmp_path)
+    questions = []
+
+    def remember(k, request, reply):
+        if (k, request.kind) == (0, "train"):
+            questions.append(request)
+        return reply
+
+    transport.tamper = remember
+    field.run(Plan(experiment, DATASETS["digits"], Rules()), transport, ["a", "b", "c"])
+    assert "updates are sent as they are, neither clipped nor noised" in caplog.text
+
+    def ask(**cover):
+        (question,) = questions
+        settings = question.settings | {"run": question.settings["run"] | cover}
+        return transport.trainers[0].answer(dataclasses.replace(question, settings=settings)).weights
+
+    first, other = ask(clip=1.0, noise=50.0)["head.bias"], ask(clip=1.0, noise=25.0)["head.bias"]
+    model = questions[0].weights["head.bias"]
+    # With the same draws the noise would have halved, and the two answers together would have none.
+    assert not torch.allclose(first - model, 2 * (other - model), atol=3)
+    assert "2 updates sent: epsilon inf at delta 1e-05" in caplog.text
+    assert "3 updates sent: epsilon inf at delta 1e-05" in caplog.text
 
 
 @pytest.mark.parametrize(

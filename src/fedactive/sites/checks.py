@@ -16,6 +16,9 @@ from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
 
 LARGEST = 2**40  # of any count
+# Times their norm, of BatchNorm's statistics. They follow the images: in a fresh model honest ones move far if
+# pixels are scaled oddly, however small the step of the weights.
+LARGEST_SHIFT = 1000
 
 
 class BadReplyError(Exception):
@@ -27,9 +30,14 @@ def check_update(reply: Reply, server: Server, largest_step: float) -> None:
     whole_number(reply, "samples", low=1)
     check_form("weights", reply.weights, server.weights)
     check_form("control variates", reply.control, server.control)
-    step, scale = distance(reply.weights, server.weights), distance(server.weights, None)
-    if step > largest_step * max(scale, 1.0):
-        raise BadReplyError(f"sent weights {step:.3g} away from the model, whose norm is {scale:.3g}")
+    check_step("weights", parameters(reply.weights), parameters(server.weights), largest_step)
+    check_step("statistics", statistics(reply.weights), statistics(server.weights), LARGEST_SHIFT)
+
+
+def check_step(what: str, given: Weights, before: Weights, largest: float) -> None:
+    step, scale = distance(given, before), distance(before, None)
+    if step > largest * max(scale, 1.0):
+        raise BadReplyError(f"sent {what} {step:.3g} away from the model's, whose norm is {scale:.3g}")
 
 
 def check_form(what: str, given: Weights, wanted: Weights) -> None:
@@ -43,14 +51,25 @@ def check_form(what: str, given: Weights, wanted: Weights) -> None:
             raise BadReplyError(f"sent {what} that are not finite: {name}")
         if name.endswith("running_var") and (value < 0).any():
             raise BadReplyError(f"sent a negative variance: {name}")
+        if not value.is_floating_point() and not ((value >= 0) & (value < LARGEST)).all():
+            raise BadReplyError(f"sent no sound count: {name}")
+
+
+def parameters(weights: Weights) -> Weights:
+    return {name: w for name, w in weights.items() if w.is_floating_point() and "running_" not in name}
+
+
+def statistics(weights: Weights) -> Weights:
+    """BatchNorm's means, and its variances as standard deviations, which are of the same order."""
+    found = {name: w for name, w in weights.items() if "running_" in name}
+    return {name: w.sqrt() if name.endswith("running_var") else w for name, w in found.items()}
 
 
 def distance(weights: Weights, origin: Weights | None) -> float:
-    """‖Θ - Θ_0‖ over all parameters, in double precision; Θ_0 = 0 if there is none."""
+    """‖Θ - Θ_0‖ in double precision; Θ_0 = 0 if there is none."""
     squares = (
         (value.double() - (origin[name].double() if origin else 0.0)).square().sum().item()
         for name, value in weights.items()
-        if value.is_floating_point() and "running_" not in name
     )
     return math.sqrt(sum(squares))
 

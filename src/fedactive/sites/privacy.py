@@ -3,8 +3,8 @@
     Δ = Θ_k - Θ,    sent is Θ + Δ·min(1, C/‖Δ‖) + N(0, (z·C)²)
 
 Whatever a site's data are, Δ then lies in a ball of radius C, so that another dataset moves it by 2C at most.
-One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z², T updates are Tρ-zCDP, and that is (ε, δ)-differential
-privacy of *all* of the site's data with ε = Tρ + 2√(Tρ·ln(1/δ)) (Bun & Steinke, TCC 2016).
+One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z². The ρ of several add up, and ρ in all is (ε, δ)-differential
+privacy of *all* of the site's data with ε = ρ + 2√(ρ·ln(1/δ)) (Bun & Steinke, TCC 2016).
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover, seed: in
     return private
 
 
-def epsilon(updates: int, noise: float, delta: float = DELTA) -> float:
-    """ε of so many updates; infinite without noise."""
-    if not noise:
-        return math.inf if updates else 0.0
-    rho = updates * 2 / noise**2
+def rho_of(cover: Cover) -> float:
+    """ρ of one update; infinite without noise."""
+    return 2 / cover.noise**2 if cover.clip and cover.noise else math.inf
+
+
+def epsilon(rho: float, delta: float = DELTA) -> float:
+    """ε of all updates together, given the sum of their ρ."""
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -3,7 +3,7 @@
     round-R.json     the images that AL round R asked for, in order, what the global model took them for, and
                      how good the local-only model was
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
-                     updates were sent, and the seed of the last one's noise
+                     updates were sent, the sum of their ρ (see privacy.py), and the last one's noise's seed
 
 Labels are in the label store.
 """
@@ -35,7 +35,7 @@ from fedactive.laboratory import EngineShelf
 from fedactive.runs import write_atomically, write_json
 from fedactive.simulation import Simulation
 from fedactive.sites.messages import Value
-from fedactive.sites.privacy import DELTA, Cover, clipped_and_noised, epsilon
+from fedactive.sites.privacy import DELTA, Cover, clipped_and_noised, epsilon, rho_of
 from fedactive.sites.store import LabelStore
 from fedactive.split import Split, first_labels
 
@@ -73,6 +73,8 @@ class Session:
         self.holdings = holdings
         self.cover = cover
         folder.mkdir(parents=True, exist_ok=True)
+        if not cover.clip:
+            log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
         unknown = torch.full((len(holdings.images),), -1)
         dataset = Dataset(
             name=card.name,
@@ -159,8 +161,8 @@ class Session:
         there = self.simulation.restore(server, [before])
         (update,) = self.simulation.train(there, al_round, fl_round, [0])
         # Nobody may foresee the noise. The same question gets the same noise, or an average would undo it;
-        # another question gets another, or a difference would.
-        question = digest(server.weights)
+        # another question gets another, or a difference would; so does another cover.
+        question = f"{digest(server.weights)} {self.cover}"
         same = again and last["question"] == question
         state = {
             "al_round": al_round,
@@ -169,6 +171,7 @@ class Session:
             "after": placed(self.simulation.own[0], CPU),
             "question": question,
             "updates": last["updates"] + (not same),
+            "rho": last["rho"] + (0.0 if same else rho_of(self.cover)),
             "noise_seed": last["noise_seed"] if same else secrets.randbits(63),
         }
         buffer = io.BytesIO()
@@ -177,13 +180,13 @@ class Session:
         weights = placed(update.weights, CPU)
         if self.cover.clip:
             weights = clipped_and_noised(weights, server.weights, self.cover, state["noise_seed"])
-            spent = epsilon(state["updates"], self.cover.noise)
+            spent = epsilon(state["rho"])  # whatever the cover was at each update
             log.info("%d updates sent: epsilon %.4g at delta %g", state["updates"], spent, DELTA)
         return Update(update.samples, weights, placed(update.control, CPU))
 
     def last_training(self) -> dict[str, Any]:
         file = self.folder / "training.pt"
-        never = {"al_round": 0, "fl_round": 0, "updates": 0, "noise_seed": 0}
+        never = {"al_round": 0, "fl_round": 0, "updates": 0, "rho": 0.0, "noise_seed": 0}
         return torch.load(file, weights_only=True) if file.exists() else never
 
     # --- measurements

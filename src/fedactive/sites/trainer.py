@@ -94,7 +94,7 @@ class Trainer:
             request.run,
             request.al_round,
             asked["samples"],
-            session.simulation.experiment.strategy,
+            session.simulation.experiment.strategy if request.weights else "random",  # without a model
             datetime.fromtimestamp(deadline, UTC) if deadline else None,
             overlap=request.settings["overlap"],
         )
