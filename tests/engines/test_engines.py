@@ -2,6 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
+from multiprocessing import Pipe
 
 import pytest
 import torch
@@ -96,6 +100,26 @@ def test_an_error_in_a_worker_is_not_lost(digits):
         pytest.raises(RuntimeError, match="IndexError"),
     ):
         engine.train(jobs(digits, sizes=(64,), rates=()))
+
+
+def test_a_kill_can_leave_no_copy_of_the_images(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with ParallelEngine(SPEC, digits, Recipe(), workers=1) as engine:
+        engine.train(jobs(digits, sizes=(10,)))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_whose_main_process_is_killed_in_the_middle_of_a_message_ends_quietly():
+    ours, theirs = Pipe()
+    program = f"from fedactive.engines.worker import main; main({theirs.fileno()}, 0)"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True
+    )
+    theirs.close()
+    os.write(ours.fileno(), (1000).to_bytes(4, "big") + b"the first of a thousand bytes")
+    ours.close()
+    assert worker.communicate(timeout=60) == (None, "")
+    assert worker.returncode == 0
 
 
 def test_auto_picks_the_engine_for_the_machine(digits):

@@ -13,10 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import final
 
-import numpy as np
 import torch
 
 from fedactive.data.dataset import Dataset
@@ -42,22 +40,23 @@ class ParallelEngine(Engine):
 
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, workers: int) -> None:
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
-        self.folder = tempfile.TemporaryDirectory(prefix="fedactive-")
-        images_file = Path(self.folder.name) / "images.npy"
-        np.save(images_file, dataset.train_images.numpy())
         self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
-        for _ in range(workers):
-            ours, theirs = Pipe()
-            program = f"from fedactive.engines.worker import main; main({theirs.fileno()})"
-            process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=os.environ | KEEP_MEMORY,
-            )
-            theirs.close()
-            ours.send((images_file, dataset.mean, dataset.std, spec, recipe))
-            self.workers.append((ours, process))
+        with tempfile.TemporaryFile() as file:  # it has no name: however this process ends, nothing is left
+            dataset.train_images.numpy().tofile(file)
+            for _ in range(workers):
+                ours, theirs = Pipe()
+                program = (
+                    f"from fedactive.engines.worker import main; main({theirs.fileno()}, {file.fileno()})"
+                )
+                process = subprocess.Popen(
+                    [sys.executable, "-c", program],
+                    pass_fds=[theirs.fileno(), file.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=os.environ | KEEP_MEMORY,
+                )
+                theirs.close()
+                ours.send((dataset.train_images.shape, dataset.mean, dataset.std, spec, recipe))
+                self.workers.append((ours, process))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results: dict[int, LocalResult] = {}
@@ -91,4 +90,3 @@ class ParallelEngine(Engine):
             process.terminate()  # its current job is of no use to anybody now
             process.wait()
         self.workers = []
-        self.folder.cleanup()

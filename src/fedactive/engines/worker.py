@@ -8,13 +8,13 @@ second time, which breaks every script without a main guard.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import signal
 import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
 import torch
 
 from fedactive.data.preprocess import Normalise
@@ -53,10 +53,11 @@ def unpack_result(packed: tuple[dict[str, Any], int]) -> LocalResult:
     return LocalResult(unpack(packed[0]), packed[1])
 
 
-def serve(pipe: Connection) -> None:
-    images_file, mean, std, spec, recipe = pipe.recv()
+def serve(pipe: Connection, images_file: int) -> None:
+    shape, mean, std, spec, recipe = pipe.recv()
     # Mapped, not read: all workers share one copy of the images in the page cache.
-    images = torch.from_numpy(np.load(images_file, mmap_mode="c"))
+    mapped = mmap.mmap(images_file, 0, access=mmap.ACCESS_COPY)
+    images = torch.frombuffer(mapped, dtype=torch.uint8).view(shape)
     normalise = Normalise(mean, std, images.device)
     model = spec.build().to(memory_format=torch.channels_last)
     while True:
@@ -68,9 +69,10 @@ def serve(pipe: Connection) -> None:
             pipe.send(traceback.format_exc())
 
 
-def main(file_descriptor: int) -> None:
+def main(pipe: int, images_file: int) -> None:
+    """Both are descriptors of open files."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which then closes the pipe
     torch.set_num_threads(1)
-    # The pipe ends when the main process is gone or has closed the engine.
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        serve(Connection(file_descriptor))
+    # The pipe ends when the main process is gone or has closed the engine, be it in the middle of a message.
+    with contextlib.suppress(EOFError, OSError):
+        serve(Connection(pipe), images_file)
