@@ -1,9 +1,11 @@
+from dataclasses import dataclass
+
 import pytest
 
 from fedactive import Experiment
 from fedactive.errors import ConfigurationError
-from fedactive.query import LoGo, make_strategy
-from fedactive.query.strategy import parse_options
+from fedactive.query import STRATEGIES, LoGo, Strategy, make_strategy
+from fedactive.query.strategy import parameter, parse_options
 
 
 def test_options_become_parameters():
@@ -38,3 +40,33 @@ def test_a_default_spelt_out_is_the_same_run():
     assert Experiment(strategy_options="micro=entropy").hash == Experiment().hash
     assert Experiment(strategy_options=" micro = margin ").strategy_options == "micro=margin"
     assert Experiment(strategy_options="micro=margin").hash != Experiment().hash
+
+
+@dataclass(frozen=True)
+class Tempered(Strategy):
+    name, summary, paper, selectors, needs = "tempered", "", "", ("none",), frozenset()
+
+    temperature: float = parameter(0.5, (0.1, 0.5, 1.0), "of the softmax")
+    steps: int = parameter(3, (1, 3, 10), "of the search")
+    centred: bool = parameter(True, (True, False), "take the mean away")
+
+    def select(self, pool, budget, rng):
+        raise NotImplementedError
+
+
+def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    assert make_strategy("tempered", "none") == Tempered(0.5, 3, True)
+    given = make_strategy("tempered", "none", "temperature=1,steps=10,centred=False")
+    assert given == Tempered(1.0, 10, False)
+    assert [type(value) for value in vars(given).values()] == [float, int, bool]
+    same = [Experiment(strategy="tempered", strategy_options=f"temperature={t}") for t in ("1", "1.0", "1e0")]
+    assert {e.strategy_options for e in same} == {"temperature=1.0"}
+    assert Experiment(strategy="tempered", strategy_options="temperature=0.50").strategy_options == ""
+
+
+@pytest.mark.parametrize("options", ["temperature=0.2", "temperature=warm", "steps=1.5", "centred=false"])
+def test_an_option_that_is_none_of_its_choices_is_refused(monkeypatch, options):
+    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    with pytest.raises(ConfigurationError, match=r"was given, allowed is one of "):
+        Experiment(strategy="tempered", strategy_options=options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -168,8 +169,8 @@ def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: i
         )
 
 
-def parameter(default: str, choices: Iterable[str], help: str) -> Any:
-    """A field of a strategy that can be set with --strategy-options name=value."""
+def parameter(default: Any, choices: Iterable[Any], help: str) -> Any:
+    """A field of a strategy, text or a number, that can be set with --strategy-options name=value."""
     return field(default=default, metadata={"choices": choices, "help": help})
 
 
@@ -178,21 +179,32 @@ def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
     return [item for item in fields.values() if "choices" in item.metadata]
 
 
-def parse_options(name: str, text: str) -> dict[str, str]:
+def parse_options(name: str, text: str) -> dict[str, Any]:
     """`a=x,b=y` as the parameters of the strategy, checked; those that only repeat a default are left out."""
     known = {f.name: f for f in parameters_of(STRATEGIES[name])}
     options = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        key, _, value = (piece.strip() for piece in part.partition("="))
+        key, _, given = (piece.strip() for piece in part.partition("="))
         if key not in known:
             if not known:
                 raise ConfigurationError("strategy_options", text, f"nothing: {name} has no options")
             raise unknown_name("strategy_options", key, known)
-        if value not in known[key].metadata["choices"]:
-            raise unknown_name(f"strategy_options: {key}", value, known[key].metadata["choices"])
+        value = _choice(known[key], given)
         if value != known[key].default:
             options[key] = value
     return dict(sorted(options.items()))
+
+
+def _choice(item: dataclasses.Field[Any], text: str) -> Any:
+    """The choice that is written so, or that is the same number."""
+    choices = {str(choice): choice for choice in item.metadata["choices"]}
+    kind = type(item.default)
+    if kind is not bool:  # of which every text would be true
+        with suppress(ValueError):
+            text = str(kind(text))
+    if text not in choices:
+        raise unknown_name(f"strategy_options: {item.name}", text, choices)
+    return choices[text]
 
 
 def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
@@ -200,7 +212,7 @@ def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
     if name not in STRATEGIES:
         raise unknown_name("strategy", name, STRATEGIES)
     strategy = STRATEGIES[name]
-    arguments: dict[str, Any] = dict(parse_options(name, options))
+    arguments = parse_options(name, options)
     if len(strategy.selectors) > 1:
         arguments["selector"] = selector
     return strategy(**arguments)
