@@ -189,6 +189,14 @@ def test_a_file_that_is_no_results_file_is_one_sentence(results, content):
     assert "\n" not in str(error.value)
 
 
+def test_a_results_file_without_a_column_is_one_sentence(store, runs, results):
+    store(logo(runs), [0.5])
+    export([runs], results)
+    pq.write_table(pq.read_table(results / FILE).drop_columns(["queried"]), results / FILE)
+    with pytest.raises(RunError, match=r"has an unreadable runs\.parquet: .*queried"):
+        stored_runs(results)
+
+
 def test_a_setting_that_an_older_file_does_not_know_is_its_default(store, runs, results):
     store(logo(runs), [0.5])
     export([runs], results)

@@ -21,6 +21,7 @@ from fedactive.runs import write_output
 FILE = "runs.parquet"
 FORMAT = {b"fedactive": b"results 1"}
 FACTS = ("hardware", "software", "started", "finished")
+FIELDS = [*ALRound.__dataclass_fields__]
 KINDS = {int: pa.int64(), float: pa.float64(), str: pa.string()}
 SHARES = pa.list_(pa.float64())
 SCHEMA = pa.schema(
@@ -50,6 +51,7 @@ def read_results(folder: Path) -> list[StoredRun]:
         table = pq.read_table(path)
         if not FORMAT.items() <= (table.schema.metadata or {}).items():
             raise ValueError("it is no results file of this version of fedactive")
+        table.select([*FACTS, *FIELDS])  # are all there
         if "samples" not in table.column_names:  # unknown to earlier versions
             table = table.append_column("samples", pa.nulls(len(table), pa.int32()))
         # write_results keeps a run's rows together.
@@ -64,13 +66,11 @@ def read_results(folder: Path) -> list[StoredRun]:
 
 
 def _reader(rows: pa.Table) -> Callable[[], Content]:
-    fields = [*ALRound.__dataclass_fields__]
-
     def read() -> Content:
         (common,) = rows.slice(0, 1).select([*FACTS, "samples"]).to_pylist()
         samples = common.pop("samples")
         al_rounds = [
-            ALRound(**row | {"seconds": dict(row["seconds"])}) for row in rows.select(fields).to_pylist()
+            ALRound(**row | {"seconds": dict(row["seconds"])}) for row in rows.select(FIELDS).to_pylist()
         ]
         return Content(common, al_rounds, samples)
 
