@@ -49,6 +49,9 @@ app.add_typer(site_app, name="site")
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]
 DatasetName = Annotated[str, typer.Argument(help="dataset (see `fedactive datasets`)", metavar="NAME")]
+DatasetOrFile = Annotated[
+    str, typer.Argument(help="dataset, or the path of an .npz file of your own", metavar="NAME")
+]
 
 
 def load_plugin(path: Path | None) -> None:
@@ -186,8 +189,10 @@ def datasets() -> None:
     table = Table("dataset", "images", "classes", "what it is")
     for name, card in DATASETS.items():
         size = f"{card.size}x{card.size}x{card.channels}"
-        note = " [not supported: several labels per image]" if card.unsupported else ""
-        table.add_row(name, size, str(len(card.classes)), escape(card.description + note))
+        notes = ["not supported: several labels per image"] if card.unsupported else []
+        notes += [card.licence] if card.non_commercial else []
+        what = card.description + "".join(f" [{note}]" for note in notes)
+        table.add_row(name, size, str(len(card.classes)), escape(what))
     Console().print(table)
 
 
@@ -202,12 +207,11 @@ def data_get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
 
 
 @data_app.command("check")
-def data_check(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
+def data_check(name: DatasetOrFile, data_dir: DataDir = Path("data")) -> None:
     """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
     reports = check(name, data_dir)
     for report in reports:
-        checksum = f", its checksum is {'' if report.checksum == 'official' else 'not '}the official one"
-        print(f"{report.path}: {report.problem or 'can be read'}{checksum if report.present else ''}")
+        print(f"{report.path}: {report.problem or 'can be read'}{report.remark}")
     if not reports:
         print(f"{name} comes with the package, there is nothing to check")
     if any(report.problem for report in reports):

@@ -69,8 +69,8 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
 
 def require_data(experiments: Sequence[Experiment]) -> None:
     """Read every dataset of the grid once: one that is missing or damaged is told before any run starts."""
-    for name, folder in sorted({(e.dataset, e.data_dir) for e in experiments}):
-        load(name, folder)
+    for name, folder, sha256 in sorted({(e.dataset, e.data_dir, e.dataset_sha256) for e in experiments}):
+        load(name, folder, sha256)
 
 
 @dataclass

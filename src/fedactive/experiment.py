@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedactive.data.catalog import DATASETS
-from fedactive.errors import ConfigurationError
+from fedactive.data.catalog import DATASETS, DatasetCard
+from fedactive.data.own_file import content_of, find_file, is_own_file, short_name
+from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.federated import ALGORITHMS
 from fedactive.federated.schedules import SCHEDULES
 from fedactive.models import MODELS
@@ -31,7 +32,14 @@ DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning"
 class Experiment:
     """A federated active learning experiment. Values that depend on others are settled when it is made."""
 
-    dataset: str = setting("cifar10", "dataset (see `fedactive datasets`)", DATA, choices=DATASETS)
+    dataset: str = setting(
+        "cifar10", "dataset (see `fedactive datasets`), or the path of an .npz file of your own", DATA
+    )
+    dataset_sha256: str = setting(
+        "",
+        "the first 12 digits of the SHA-256 of a file of your own; found by itself, and if given it must fit",
+        DATA,
+    )
     clients: int = setting(10, "number of clients K", DATA, low=1)
     alpha: float = setting(
         0.1, "Dirichlet concentration; the smaller, the more the clients differ; inf is IID", DATA, low=0.01
@@ -118,6 +126,13 @@ class Experiment:
         settle = object.__setattr__  # the class is frozen for everyone else
         for item in settings_of(Experiment):
             settle(self, item.name, check(item, getattr(self, item.name)))
+        if is_own_file(self.dataset):
+            file = find_file(self.dataset, self.data_dir, self.dataset_sha256)
+            settle(self, "dataset_sha256", content_of(file))
+        elif self.dataset not in DATASETS:
+            raise unknown_name("dataset", self.dataset, DATASETS, ", or the path of an .npz file")
+        elif self.dataset_sha256:
+            raise ConfigurationError("dataset_sha256", self.dataset_sha256, f"none with {self.dataset}")
         allowed = STRATEGIES[self.strategy].selectors
         if self.selector == "auto":
             settle(self, "selector", allowed[0])
@@ -128,7 +143,8 @@ class Experiment:
         options = parse_options(self.strategy, self.strategy_options)
         settle(self, "strategy_options", ",".join(f"{name}={value}" for name, value in options.items()))
         if self.rounds == 0:
-            settle(self, "rounds", max(1, round(DATASETS[self.dataset].label_until / self.budget)))
+            until = DATASETS.get(self.dataset, DatasetCard).label_until
+            settle(self, "rounds", max(1, round(until / self.budget)))
         if self.budget * self.rounds > 100 + self.budget:
             most = int(100 / self.budget) + 1  # one more for what rounding leaves
             at_most = f"at most {most} with a budget of {self.budget:g}%"
@@ -137,18 +153,20 @@ class Experiment:
     @property
     def name(self) -> str:
         """The run folder's name: readable, then the hash that makes it unique."""
-        return f"{self.dataset}-{self.strategy}-{self.selector}-s{self.seed}-{self.hash}"
+        return f"{short_name(self.dataset)}-{self.strategy}-{self.selector}-s{self.seed}-{self.hash}"
 
     @property
     def hash(self) -> str:
         """Ten hexadecimal digits of the fields that decide the result; where it runs is not among them.
 
-        Defaults do not count: a setting added later leaves the names of older runs as they are.
+        Defaults do not count: a setting added later leaves the names of older runs as they are. Of a file of
+        the user's own its name and content count, and not where it lies.
         """
+        values = vars(self) | {"dataset": short_name(self.dataset)}
         identity = {
-            item.name: getattr(self, item.name)
+            item.name: values[item.name]
             for item in settings_of(Experiment)
-            if item.identity and getattr(self, item.name) != item.default
+            if item.identity and values[item.name] != item.default
         }
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 

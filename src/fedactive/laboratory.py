@@ -73,7 +73,7 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
 
 
 def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
-    dataset = load(experiment.dataset, experiment.data_dir)
+    dataset = load(experiment.dataset, experiment.data_dir, experiment.dataset_sha256)
     clients = split(experiment, dataset.train_labels, len(dataset.classes))
     with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:
@@ -119,7 +119,7 @@ class EngineShelf:
         spec = ModelSpec(e.model, dataset.image_shape, len(dataset.classes))
         flip = e.augment == "flip"
         recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, flip, e.precision)
-        key = (e.dataset, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
+        key = (e.dataset, e.dataset_sha256, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
         if self.engine is None or key != self.key:
             self.close()
             self.engine = make_engine(spec, dataset, recipe, e.device, e.workers, e.clients)

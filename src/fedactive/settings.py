@@ -78,6 +78,8 @@ def check(item: Setting, value: Any) -> Any:
         value = float(value)  # so that alpha = 1 and alpha = 1.0 are the same run
     if item.kind is Path and isinstance(value, str):
         value = Path(value)
+    if item.kind is str and isinstance(value, Path):
+        value = str(value)  # of a dataset, for one
     right_type = isinstance(value, item.kind) and not isinstance(value, bool) and value == value  # not NaN
     if right_type and item.choices is not None and value not in item.choices:
         raise unknown_name(item.name, value, item.choices)

@@ -87,7 +87,7 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
                 "accuracy": accuracy_table(here(runs.curves)),
                 "tests": tests_panel(here(tests), set(part["label"])),
                 "emd": emd_charts({name: here(band) for name, band in balance.items()}, styles),
-                "heat": class_heat_maps(first, runs.queried),
+                "heat": class_heat_maps(first, runs.queried, data_dir),
                 "seed": first["seed"].min(),
                 "images": images,
                 "images_note": note,

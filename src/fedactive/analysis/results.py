@@ -75,6 +75,7 @@ def _seconds(run: StoredRun) -> dict[str, float]:
 
 def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
     settings = [DEFAULTS | run.settings for run in runs.values()]
+    labels = _setting_labels([dict(run.identity) for run in runs.values()])
     names = dict.fromkeys(name for given in settings for name in given)
     rows = [
         {
@@ -88,7 +89,7 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
             **run.content.facts,
             "seconds": sum(_seconds(run).values()),
         }
-        for (name, run), given, setting in zip(runs.items(), settings, _setting_labels(settings), strict=True)
+        for (name, run), given, setting in zip(runs.items(), settings, labels, strict=True)
     ]
     return pd.DataFrame(rows)
 

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedactive.analysis.diversity import accuracy_matrix, count_matrix, emd_by_round, global_emd, local_emd
+from fedactive.data.own_file import short_name
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.settings import settings_of
@@ -57,8 +58,12 @@ class StoredRun:
 
     @cached_property
     def identity(self) -> Identity:
-        """What two runs must share to be the same; settings newer than the run are defaults."""
+        """What two runs must share to be the same; settings newer than the run are defaults.
+
+        Of a file of the user's own that is name and content, wherever it lies.
+        """
         known = DEFAULTS | self.settings
+        known["dataset"] = short_name(known["dataset"])
         return tuple((name, known[name]) for name in (*DEFAULTS, *self.unknown))
 
     @property

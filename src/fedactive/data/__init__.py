@@ -3,6 +3,6 @@
 from fedactive.data.catalog import DATASETS
 from fedactive.data.dataset import Dataset
 from fedactive.data.download import download
-from fedactive.data.load import check, load
+from fedactive.data.load import check, find_classes, load
 
-__all__ = ["DATASETS", "Dataset", "check", "download", "load"]
+__all__ = ["DATASETS", "Dataset", "check", "download", "find_classes", "load"]

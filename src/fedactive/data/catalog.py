@@ -45,6 +45,10 @@ class DatasetCard:
     label_until: int = 60  # percent of the pool that the paper labels in all
     unsupported: str = ""  # the sentence that says why it cannot be loaded, empty when it can
 
+    @property
+    def non_commercial(self) -> bool:
+        return "non-commercial" in self.licence or "-NC" in self.licence
+
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(" | "))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedactive.data.catalog import DatasetCard, Layout, OfficialFile
-from fedactive.data.load import find_card, is_official, places
+from fedactive.data.checksum import is_official
+from fedactive.data.load import find_card, places
 from fedactive.errors import DataError, UserError
 
 if TYPE_CHECKING:

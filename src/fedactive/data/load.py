@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout
+from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
-from fedactive.data.readers import Array, Parts, bad_file
+from fedactive.data.own_file import class_names, find_file, is_own_file, load_own_file
+from fedactive.data.readers import Parts
+from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
 
 
@@ -28,26 +28,35 @@ class FileReport:
     """What `check` found out about one file."""
 
     path: Path
-    checksum: Literal["official", "different", "missing"]
+    checksum: Literal["official", "different", "missing", "own"]  # own: a file that nobody else published
     problem: str | None  # why the file cannot be used; None when it reads well
+    content: str = ""  # what is in a file of the user's own
 
     @property
-    def present(self) -> bool:
-        return self.checksum != "missing"
+    def remark(self) -> str:
+        """The end of a sentence about the file."""
+        official = {"official": "the official one", "different": "not the official one"}
+        known = f"its checksum is {official[self.checksum]}" if self.checksum in official else self.content
+        return f", {known}" if known else ""
 
 
-def load(name: str, data_dir: Path) -> Dataset:
-    """Read a dataset from the files below `data_dir`; warns when they are not the official ones."""
+def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
+    """Read a dataset from the files below `data_dir`; warns when they are not the official ones.
+
+    The name may be the path of a file of the user's own; if `sha256` is given, that must be its content's.
+    """
+    if is_own_file(name):
+        return load_own_file(find_file(name, data_dir, sha256))
     card = find_card(name)
     if card.built_in is not None:
-        return _dataset(card, _join(data_dir, [card.built_in()]))
+        return _dataset(card, join(data_dir, [card.built_in()]))
     layout, folder = _nearest_place(card, data_dir)
     if missing := _missing(layout, folder):
         raise DataError(
             f"{name}: {_listed(missing)} not found (looked in {_listed(_folders(card, data_dir))}); "
             f"get it with: fedactive data get {name} --data-dir {data_dir}"
         )
-    parts = _join(folder, [_read(card, layout, folder / file.name) for file in layout.files])
+    parts = join(folder, [_read(card, layout, folder / file.name) for file in layout.files])
     foreign = [file.name for file in layout.files if not is_official(folder / file.name, file.checksum)]
     if foreign:
         warnings.warn(
@@ -60,6 +69,8 @@ def load(name: str, data_dir: Path) -> Dataset:
 
 def check(name: str, data_dir: Path) -> list[FileReport]:
     """Look at every file of a dataset, not only at the first bad one; a built-in dataset has no files."""
+    if is_own_file(name):
+        return [_check_own_file(find_file(name, data_dir))]
     card = find_card(name)
     if not card.layouts:
         return []
@@ -81,10 +92,27 @@ def check(name: str, data_dir: Path) -> list[FileReport]:
         reports.append(FileReport(path, checksum, problem))
     if len(readable) == len(layout.files):
         try:
-            _join(folder, readable)
+            join(folder, readable)
         except DataError as error:  # each file is sound, but they do not belong together
             reports = [replace(report, problem=str(error)) for report in reports]
     return reports
+
+
+def _check_own_file(path: Path) -> FileReport:
+    try:
+        d = load_own_file(path)
+    except DataError as error:
+        return FileReport(path, "own", str(error).removeprefix(f"{path}: "))
+    counts = f"{len(d.train_images)} training and {len(d.test_images)} test images"
+    content = f"{counts} of {form(d.image_shape)}, {len(d.classes)} classes"
+    return FileReport(path, "own", None, content)
+
+
+def find_classes(name: str, data_dir: Path, sha256: str = "") -> tuple[str, ...]:
+    """The names of a dataset's classes, without reading its images."""
+    if is_own_file(name):
+        return class_names(find_file(name, data_dir, sha256))
+    return find_card(name).classes
 
 
 def find_card(name: str) -> DatasetCard:
@@ -102,22 +130,6 @@ def places(card: DatasetCard, data_dir: Path) -> Iterator[tuple[Layout, Path]]:
     for layout in card.layouts:
         for folder in layout.folders:
             yield layout, data_dir / folder
-
-
-def is_official(path: Path, checksum: str) -> bool:
-    """Whether the file is byte for byte the published one; a file that did not change is hashed only once."""
-    try:
-        status = path.stat()
-        return _digest(path, checksum.partition(":")[0], status.st_size, status.st_mtime_ns) == checksum
-    except OSError:
-        return False
-
-
-@cache
-def _digest(path: Path, algorithm: str, size: int, modified: int) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
-    return f"{algorithm}:{digest.hexdigest()}"
 
 
 def _nearest_place(card: DatasetCard, data_dir: Path) -> tuple[Layout, Path]:
@@ -138,60 +150,9 @@ def _listed(names: list[str]) -> str:
 
 
 def _read(card: DatasetCard, layout: Layout, path: Path) -> Parts:
-    try:
-        parts = layout.read(path)
-    except DataError:
-        raise
-    except Exception as error:  # a damaged file can fail anywhere inside the libraries that parse it
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise bad_file(path, f"damaged, or not in the expected format ({reason})") from error
-    for role, array in parts.items():
-        if problem := _problem(card, role, array):
-            raise bad_file(path, f"{role} {problem}")
-    _compare_counts(path, parts)
+    parts = guarded(layout.read, path)
+    require_sound(path, parts, (card.channels, card.size, card.size), len(card.classes))
     return parts
-
-
-def _problem(card: DatasetCard, role: str, array: Array) -> str | None:
-    """What is wrong with an array for this dataset, if anything."""
-    if array.ndim == 0 or len(array) == 0:
-        return "are empty"
-    if role.endswith("images"):
-        if array.dtype != np.uint8:
-            return f"are {array.dtype}, expected uint8"
-        if array.shape[1:] != (card.channels, card.size, card.size):
-            return f"have the shape {array.shape}, expected (N, {card.channels}, {card.size}, {card.size})"
-        return None
-    if array.dtype.kind not in "iu":
-        return f"are {array.dtype}, expected integers"
-    if array.ndim != 1:
-        return f"have the shape {array.shape}, expected one label per image"
-    highest = len(card.classes) - 1
-    if array.min() < 0 or array.max() > highest:
-        return f"run from {array.min()} to {array.max()}, expected 0 to {highest}"
-    return None
-
-
-def _compare_counts(where: Path, parts: Parts) -> None:
-    for split in ("train", "test"):
-        images, labels = parts.get(f"{split}_images"), parts.get(f"{split}_labels")
-        if images is not None and labels is not None and len(images) != len(labels):
-            raise bad_file(where, f"{len(images)} {split} images but {len(labels)} {split} labels")
-
-
-def _join(folder: Path, files: list[Parts]) -> Parts:
-    """The parts of all files, those of the same role one after the other."""
-    joined: Parts = {}
-    for role in ("train_images", "train_labels", "test_images", "test_labels"):
-        arrays = [parts[role] for parts in files if role in parts]
-        count = sum(len(array) for array in arrays)
-        # Written into a fresh array, so that the result is contiguous whatever the order of the source.
-        dtype = np.uint8 if role.endswith("images") else np.int64
-        joined[role] = np.concatenate(
-            arrays, out=np.empty((count, *arrays[0].shape[1:]), dtype), casting="same_kind"
-        )
-    _compare_counts(folder, joined)
-    return joined
 
 
 def _dataset(card: DatasetCard, parts: Parts) -> Dataset:

@@ -84,6 +84,9 @@ class Plan:
         experiment = Experiment.from_values(values | overrides)
         if rules.clip and experiment.algorithm == "scaffold":
             raise ConfigurationError("clip", rules.clip, "0 with scaffold, whose variates stay uncovered")
+        if experiment.dataset not in DATASETS:
+            allowed = "a name, between sites; a table [images] describes images of your own"
+            raise ConfigurationError("dataset", experiment.dataset, allowed)
         return cls(experiment, DATASETS[experiment.dataset], rules)
 
 

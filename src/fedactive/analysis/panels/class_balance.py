@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -11,7 +13,8 @@ from fedactive.analysis.charts import heat_map
 from fedactive.analysis.diversity import LABELLED, QUERY, Counts, emd_by_round
 from fedactive.analysis.panels.accuracy import band_chart
 from fedactive.analysis.results import Runs
-from fedactive.data import DATASETS
+from fedactive.data import find_classes
+from fedactive.errors import UserError
 
 
 def emd_curves(runs: Runs) -> dict[str, pd.DataFrame]:
@@ -36,17 +39,25 @@ def emd_charts(bands: Mapping[str, pd.DataFrame], styles: dict[str, int]) -> lis
     return [chart for chart in charts if chart]
 
 
-def class_heat_maps(first: pd.DataFrame, queried: Mapping[str, Counts]) -> list[tuple[str, Markup]]:
+def class_heat_maps(
+    first: pd.DataFrame, queried: Mapping[str, Counts], data_dir: Path | None
+) -> list[tuple[str, Markup]]:
     """All labels by client and class, of the `first` run of every strategy; one scale for all."""
     here = first[first["run"].isin(queried.keys())]
     labels = {run: queried[run].sum(axis=0) for run in here["run"]}
     most = max((int(counts.max()) for counts in labels.values()), default=1)
     return [
-        (name, Markup(heat_map(labels[run], class_names(dataset, labels[run]), f"Labels of {name}", most)))
-        for run, name, dataset in zip(here["run"], here["label"], here["dataset"], strict=True)
+        (name, Markup(heat_map(counts, class_names(run, data_dir, counts), f"Labels of {name}", most)))
+        for run in here.to_dict("records")
+        for name, counts in [(run["label"], labels[run["run"]])]
     ]
 
 
-def class_names(dataset: str, labels: Counts) -> list[str]:
-    names = list(DATASETS[dataset].classes) if dataset in DATASETS else []
+def class_names(run: Mapping[Any, Any], data_dir: Path | None, labels: Counts) -> list[str]:
+    """Numbers, where the names are not known here: the sites' images may be, or a file may have gone."""
+    folder = data_dir or Path(str(run.get("data_dir", "")))
+    try:
+        names = list(find_classes(run["dataset"], folder, run["dataset_sha256"]))
+    except UserError:
+        names = []
     return names + [str(c) for c in range(len(names), labels.shape[1])]

@@ -31,7 +31,8 @@ def image_panel(
     if first.empty:
         return [], "Images are not shown: exported results do not say which were queried."
     try:
-        data = load(first["dataset"].iloc[0], data_dir or Path(first["data_dir"].iloc[0]))
+        used = first.iloc[0]
+        data = load(used["dataset"], data_dir or Path(used["data_dir"]), used["dataset_sha256"])
         strategies = [
             {"name": row["label"], "seed": row["seed"], **_thumbnails(Path(row["folder"]), data)}
             for row in first.to_dict("records")

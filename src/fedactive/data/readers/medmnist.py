@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +14,36 @@ from fedactive.data.readers import Array, Parts, bad_file
 
 def read(path: Path) -> Parts:
     parts: Parts = {}
+    with _opened(path) as content:
+        for role in ("train_images", "train_labels", "test_images", "test_labels"):
+            if role not in content:
+                raise bad_file(path, f"the array {role} is missing")
+            array = _array(path, content, role)
+            parts[role] = _channels_first(array) if role.endswith("images") else _flat(array)
+    return parts
+
+
+def read_classes(path: Path) -> tuple[Array | None, Array]:
+    """The names of the classes, which MedMNIST's own files lack, and the labels of the training images."""
+    with _opened(path) as content:
+        names = _array(path, content, "classes") if "classes" in content else None
+        return names, _flat(_array(path, content, "train_labels"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
             raise bad_file(path, "not an .npz archive")
         file.seek(0)
-        content = np.load(file, allow_pickle=False)
-        for role in ("train_images", "train_labels", "test_images", "test_labels"):
-            if role not in content:
-                raise bad_file(path, f"the array {role} is missing")
-            array = content[role]
-            parts[role] = _channels_first(array) if role.endswith("images") else _flat(array)
-    return parts
+        yield np.load(file, allow_pickle=False)
+
+
+def _array(path: Path, content: Any, name: str) -> Array:
+    try:
+        return np.asarray(content[name])
+    except ValueError as error:  # of Python objects, for one, as numpy makes of images that differ in size
+        raise bad_file(path, f"the array {name} cannot be read ({' '.join(str(error).split())})") from error
 
 
 def _channels_first(images: Array) -> Array:

@@ -71,7 +71,7 @@ def wake(task: Task) -> tuple[Simulation, Server]:
 
 @lru_cache(maxsize=1)  # once per worker and run
 def stage(experiment: Experiment) -> tuple[Split, Engine]:
-    dataset = load(experiment.dataset, experiment.data_dir)
+    dataset = load(experiment.dataset, experiment.data_dir, experiment.dataset_sha256)
     clients = split(experiment, dataset.train_labels, len(dataset.classes))
     return clients, EngineShelf().get(experiment, dataset)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -22,6 +23,7 @@ from flwr.server.superlink.fleet.vce.backend.backend import BackendConfig
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from fedactive.data.own_file import is_own_file
 from fedactive.engines import Engine, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
@@ -46,8 +48,13 @@ class FlowerSimulation(Simulation):
         super().__init__(experiment, split, engine)
         self.flower = flower
         # As a worker needs it: elsewhere, with a core or a GPU of its own.
+        name = experiment.dataset
         self.there = replace(
-            experiment, workers=1, device=engine.device.type, data_dir=experiment.data_dir.resolve()
+            experiment,
+            workers=1,
+            device=engine.device.type,
+            dataset=str(Path(name).resolve()) if is_own_file(name) else name,
+            data_dir=experiment.data_dir.resolve(),
         )
 
     def query(self, al_round: int, weights: Weights | None) -> QueryPhase:

@@ -1,0 +1,80 @@
+"""What was read is not trusted: arrays of the wrong kind, form or number are refused, the file named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from fedactive.data.readers import Array, Parts, bad_file
+from fedactive.errors import DataError
+
+T = TypeVar("T")
+
+
+def guarded(read: Callable[[Path], T], path: Path) -> T:
+    """What the reader makes of the file."""
+    try:
+        return read(path)
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file can fail anywhere inside the libraries that parse it
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise bad_file(path, f"damaged, or not in the expected format ({reason})") from error
+
+
+def require_sound(path: Path, parts: Parts, image_shape: tuple[int, ...], classes: int) -> None:
+    """Refuse what are not images of this shape (channels, height, width) or labels below `classes`."""
+    for role, array in parts.items():
+        if problem := _problem(role, array, image_shape, classes):
+            raise bad_file(path, f"{role} {problem}")
+    compare_counts(path, parts)
+
+
+def _problem(role: str, array: Array, image_shape: tuple[int, ...], classes: int) -> str | None:
+    """What is wrong with an array, if anything."""
+    if array.ndim == 0 or len(array) == 0:
+        return "are empty"
+    if role.endswith("images"):
+        if array.dtype != np.uint8:
+            return f"are {array.dtype}, expected uint8"
+        if array.shape[1:] != image_shape:
+            return f"are {form(array.shape[1:])}, expected {form(image_shape)}"
+        return None
+    if array.dtype.kind not in "iu":
+        return f"are {array.dtype}, expected integers"
+    if array.ndim != 1:
+        return f"have the shape {array.shape}, expected one label per image"
+    if array.min() < 0 or array.max() >= classes:
+        return f"run from {array.min()} to {array.max()}, expected 0 to {classes - 1}"
+    return None
+
+
+def form(image_shape: tuple[int, ...]) -> str:
+    """(channels, height, width) the way people say it: 28x28x3."""
+    channels, *sides = image_shape if len(image_shape) == 3 else (1, *image_shape)
+    return "x".join(map(str, [*sides, channels]))
+
+
+def compare_counts(where: Path, parts: Parts) -> None:
+    for split in ("train", "test"):
+        images, labels = parts.get(f"{split}_images"), parts.get(f"{split}_labels")
+        if images is not None and labels is not None and len(images) != len(labels):
+            raise bad_file(where, f"{len(images)} {split} images but {len(labels)} {split} labels")
+
+
+def join(folder: Path, files: list[Parts]) -> Parts:
+    """The parts of all files, those of the same role one after the other."""
+    joined: Parts = {}
+    for role in ("train_images", "train_labels", "test_images", "test_labels"):
+        arrays = [parts[role] for parts in files if role in parts]
+        count = sum(len(array) for array in arrays)
+        # Written into a fresh array, so that the result is contiguous whatever the order of the source.
+        dtype = np.uint8 if role.endswith("images") else np.int64
+        joined[role] = np.concatenate(
+            arrays, out=np.empty((count, *arrays[0].shape[1:]), dtype), casting="same_kind"
+        )
+    compare_counts(folder, joined)
+    return joined
