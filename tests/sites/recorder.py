@@ -7,6 +7,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.gate import Gate
 
 
@@ -37,7 +38,7 @@ class Recorder:
 
 def record_at(port: int, superlink: str, folder: Path) -> tuple[Recorder, Gate]:
     """Listen beside the coordinator of this folder; `run` of the gate in a thread starts it."""
-    gate = Gate(superlink, folder / "ca.pem", "127.0.0.1", port, folder / "server.pem", folder / "server.key")
+    gate = Gate(superlink, folder, "127.0.0.1", port, Coordinator(folder).keys)
     recorder = Recorder(gate.server.config.app)
     gate.server.config.app = recorder
     threading.Thread(target=gate.run, daemon=True).start()

@@ -13,6 +13,8 @@ from loopback import loopback, site_selections
 from fedactive import laboratory
 from fedactive.analysis.report import write_report
 from fedactive.data import DATASETS
+from fedactive.data.budget import budget_per_client
+from fedactive.errors import RunError
 from fedactive.runs import read_checkpoint
 from fedactive.sites import correspondence, field
 from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, Reply, Request
@@ -91,10 +93,11 @@ def test_a_run_without_test_images_works_and_its_accuracy_is_unknown(small, tmp_
 # ------------------------------------------------------------------------------------ sites come and go
 
 
-def run_with(small, tmp_path, transport=None, rules=None, **changes):
+def run_with(small, tmp_path, transport=None, rules=None, dismissed=set, **changes):
     experiment = small(**({"rounds": 2, "fl_rounds": 2, "strategy": "random"} | changes))
     transport = transport or loopback(experiment, tmp_path)
-    return transport, lambda: field.run(plan_of(experiment, tmp_path, **(rules or {})), transport, NAMES)
+    plan = plan_of(experiment, tmp_path, **(rules or {}))
+    return transport, lambda: field.run(plan, transport, NAMES, dismissed)
 
 
 def status_of(result):
@@ -132,6 +135,47 @@ def test_a_site_that_is_away_is_asked_when_it_comes_back(small, tmp_path):
     transport.tamper = come_back
     result = run()
     assert result.metrics["labelled"].max() == 6 * transport.trainers[0].session.simulation.split.budget
+
+
+def test_nobody_waits_for_a_site_that_was_dismissed_before_it_ever_came(small, tmp_path):
+    transport, run = run_with(small, tmp_path, dismissed=lambda: {1}, rounds=1)
+    transport.away = {1}
+    result = run()
+    assert result.selections["client"].unique().tolist() == [0, 2]
+    decided = json.loads((result.folder / "field.json").read_text())
+    assert decided["images"][1] == 0
+    images = decided["images"][0] + decided["images"][2]
+    assert decided["budget"] == budget_per_client(images, 2, 5)  # the others share it
+    assert status_of(result)["sites"]["south"]["dismissed"]
+
+
+@pytest.mark.parametrize("kind", ["hello", "query", "label_status", "train"])
+def test_a_run_goes_on_without_a_site_that_is_dismissed_meanwhile(small, tmp_path, kind):
+    """In the middle of things, when the rules would have everybody wait for it."""
+    gone = set()
+    rules = {"minimum_sites": 3, "quorum": 1}
+    transport, run = run_with(small, tmp_path, rules=rules, dismissed=lambda: gone)
+    transport.annotators[1].busy = kind not in ("query", "label_status")
+
+    def lose(k, request, reply):
+        assert k not in gone  # nobody asks it any more
+        if k == 1 and request.kind == kind:
+            gone.add(1)
+            return None
+        return reply
+
+    transport.tamper = lose
+    result = run()
+    assert result.metrics["al_round"].max() == 2
+    labels = result.selections.groupby("client").size()
+    assert labels[0] == labels[2]
+    assert labels.get(1, 0) == (labels[0] // 2 if kind == "train" else 0)
+
+
+def test_a_run_whose_sites_were_all_dismissed_ends(small, tmp_path):
+    _, run = run_with(small, tmp_path, dismissed=lambda: {0, 1, 2})
+    with pytest.raises(RunError, match="all sites of this run were dismissed"):
+        run()
 
 
 def test_without_enough_sites_a_round_waits(small, tmp_path):
@@ -401,6 +445,7 @@ def test_people_may_see_what_the_global_model_took_an_image_for(small, tmp_path)
     trainer = transport.trainers[0]
     run = json.loads((result.folder / "field.json").read_text())["run"]
     first, second = site_selections(trainer, run, 2)
+    assert [trainer.store.rounds.find(run, r).strategy for r in (1, 2)] == ["random", "entropy"]
     assert trainer.guess(first[0]) is None  # there was no model yet
     sent = next(r.weights for k, r in transport.asked if (k, r.kind, r.al_round) == (0, "query", 2))
     logits, _ = trainer.session.simulation.engine.infer(sent, trainer.session.holdings.images)

@@ -64,6 +64,9 @@ def test_a_site_gets_the_same_card():
     [
         (('dataset = "chest"', 'dataset = "digits"'), "dataset"),
         (('dataset = "chest"', ""), "dataset"),
+        (('dataset = "chest"', 'dataset = "chest x-ray"'), "dataset"),  # a site would refuse such a folder
+        (('dataset = "chest"', 'dataset = "../chest"'), "dataset"),
+        (('dataset = "chest"', f'dataset = "{"x" * 61}"'), "dataset"),
         (('["normal", "pneumonia"]', '["normal"]'), "images.classes"),
         (('["normal", "pneumonia"]', '["normal", "normal"]'), "images.classes"),
         (("size = 64", "size = 1"), "images.size"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import base64
+import re
+import shutil
 import ssl
 import stat
 import subprocess
@@ -17,17 +19,19 @@ import numpy as np
 import pytest
 import torch
 from cryptography import x509
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from PIL import Image
 from rich.console import Console
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
+from fedactive.sites import coordinator as admission
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.gate import LARGEST_CALL, gate
 from fedactive.sites.journal import Journal, read_status
-from fedactive.sites.keys import read_public_key
+from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.site import Site, read_test_images
-from fedactive.sites.watch import table_of
+from fedactive.sites.watch import display, how_it_ended, table_of
 
 CLASSES = ("cat", "dog")
 
@@ -77,6 +81,24 @@ def test_what_exists_is_not_made_again(coordinator, site, tmp_path):
         Coordinator.init(coordinator.folder, "localhost:1")
     with pytest.raises(UserError, match="is a site's already"):
         Site.init(site.folder, "x", tmp_path / "images", tmp_path / "classes.txt", None)
+
+
+def test_an_init_that_was_cut_short_is_done_again(tmp_path):
+    folder = tmp_path / "c"
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "  # no room for any file
+    cut = fedactive("coordinator", "init", folder, code=full)
+    assert cut.returncode == 1
+    assert cut.stderr == f"fedactive: cannot make a coordinator in {folder}: File too large\n"
+    for name in ("server.pem", "server.key"):
+        (folder / name).write_text("half of it")
+    Coordinator.init(folder, "localhost:1")
+    ssl.create_default_context().load_cert_chain(folder / "server.pem", folder / "server.key")
+
+
+def test_a_coordinator_is_no_file(tmp_path):
+    (tmp_path / "c").write_text("a file")
+    with pytest.raises(UserError, match=r"cannot make a coordinator in .*: File exists"):
+        Coordinator.init(tmp_path / "c", "localhost:1")
 
 
 def test_a_site_joins_with_the_invitation(coordinator, site):
@@ -159,9 +181,12 @@ def test_classes_in_another_encoding_are_told(tmp_path):
 # ------------------------------------------------------------------------------------- who is in a run
 
 
-def admitted(coordinator, count):
-    sites = [{"name": f"site {k}", "node": k} for k in range(count)]
-    (coordinator.folder / "sites.json").write_text(json.dumps({"sites": sites}))
+def admitted(coordinator, count, dismissed=()):
+    coordinator.write_sites([site_of(k, k in dismissed) for k in range(count)])
+
+
+def site_of(k, dismissed=False):
+    return admission.Site(f"site {k}", k, f"key {k}", dismissed)
 
 
 def test_a_run_goes_on_with_the_sites_it_began_with(coordinator):
@@ -170,7 +195,7 @@ def test_a_run_goes_on_with_the_sites_it_began_with(coordinator):
     begun = coordinator.keep_plan(text)
     assert begun.experiment.clients == 2
     folder = coordinator.run_folder(begun)
-    folder.mkdir(parents=True)
+    coordinator.begin(begun)
     admitted(coordinator, 4)
     assert coordinator.keep_plan(text) == coordinator.plan(begun.experiment.name) == begun
     assert coordinator.keep_plan(text + "\nseed = 5").experiment.clients == 4  # another run
@@ -179,10 +204,38 @@ def test_a_run_goes_on_with_the_sites_it_began_with(coordinator):
     assert coordinator.plan(begun.experiment.name) == begun
 
 
-async def answer_of(app, path, **options):
+def test_a_dismissed_site_keeps_its_number_in_runs_that_began_with_it_and_is_in_no_new_one(coordinator):
+    text = 'dataset = "digits"\nrounds = 2'
+    admitted(coordinator, 3)
+    begun = coordinator.keep_plan(text)
+    coordinator.begin(begun)
+    admitted(coordinator, 5, dismissed={1})
+    assert coordinator.keep_plan(text) == coordinator.plan(begun.experiment.name) == begun
+    assert coordinator.sites_of(begun) == [site_of(0), site_of(1, dismissed=True), site_of(2)]
+    other = coordinator.keep_plan(text + "\nseed = 5")
+    assert other.experiment.clients == 4
+    coordinator.begin(other)
+    assert coordinator.sites_of(other) == [site_of(k) for k in (0, 2, 3, 4)]
+    shutil.rmtree(coordinator.run_folder(begun))  # abandoned
+    assert coordinator.keep_plan(text).experiment.clients == 4
+
+
+# -------------------------------------------------------------------------------------------- the gate
+
+
+def bearing(key):
+    """The header with which a SuperNode shows its key."""
+    return {FLEET_HTTP_PUBLIC_KEY_HEADER: base64.b64encode(key.encode()).decode()}
+
+
+async def status_of(app, path, content=b"", **headers):
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="https://localhost") as client:
-        return (await client.post(path, **options)).status_code
+        return (await client.post(path, content=content, headers=headers)).status_code
+
+
+def answer_of(*arguments, **headers):
+    return asyncio.run(status_of(*arguments, **headers))
 
 
 async def endless():
@@ -190,12 +243,75 @@ async def endless():
 
 
 def test_the_gate_passes_on_what_sites_say_and_has_its_limits(coordinator):
-    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem")  # where nobody is
-    assert asyncio.run(answer_of(app, "/v1/control/list-nodes")) == 404
-    assert asyncio.run(answer_of(app, "/v1/fleet/pull-messages", content=b"x")) == 503
-    assert asyncio.run(answer_of(app, "/v1/fleet/push-object", content=endless())) == 413
-    large = {"content-length": str(LARGEST_CALL + 1)}
-    assert asyncio.run(answer_of(app, "/v1/fleet/push-object", headers=large)) == 413
+    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem", lambda: ["key"])  # where nobody is
+    site = bearing("key")
+    assert answer_of(app, "/v1/control/list-nodes", **site) == 404
+    assert answer_of(app, "/v1/fleet/pull-messages", b"x", **site) == 503
+    assert answer_of(app, "/v1/fleet/push-object", endless(), **site) == 413
+    assert answer_of(app, "/v1/fleet/push-object", **{"content-length": str(LARGEST_CALL + 1)}, **site) == 413
+
+
+def test_the_gate_reads_nothing_of_what_strangers_say(coordinator):
+    async def unread():
+        raise AssertionError("it was read")
+        yield
+
+    admitted(coordinator, 2)
+    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem", coordinator.keys)
+    assert answer_of(app, "/v1/fleet/push-object", unread()) == 412
+    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 2")) == 412
+    assert answer_of(app, "/v1/fleet/push-object", b"x", **bearing("key 1")) == 503
+    admitted(coordinator, 3, dismissed={1})  # holds at once
+    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 1")) == 412
+    assert answer_of(app, "/v1/fleet/push-object", b"x", **bearing("key 2")) == 503
+
+
+def asked_behind_the_gate(coordinator, call):
+    """The first lines of what comes through to where the SuperLink would be."""
+    lines = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(coordinator.folder / "server.pem", coordinator.folder / "server.key")
+
+    async def answer(reader, writer):
+        lines.append((await reader.readline()).decode().strip())
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async def listen():
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+            address = f"localhost:{server.sockets[0].getsockname()[1]}"
+            app = gate(address, coordinator.folder / "ca.pem", lambda: ["key"])
+            async with app.router.lifespan_context(app):
+                await call(app)
+
+    asyncio.run(listen())
+    return lines
+
+
+@pytest.mark.parametrize("host", ["localhost", "a/v1/control/list-nodes?", "a/v1/control/list-nodes#"])
+def test_no_header_leads_around_the_gate(coordinator, host):
+    async def call(app):
+        await status_of(app, "/v1/fleet/pull-messages", b"x", host=host, **bearing("key"))
+
+    assert asked_behind_the_gate(coordinator, call) == ["POST /v1/fleet/pull-messages HTTP/1.1"]
+
+
+def test_a_site_that_hangs_up_in_the_middle_is_no_error(coordinator):
+    async def hang_up():
+        return {"type": "http.disconnect"}
+
+    async def nobody_listens(message):
+        pass
+
+    headers = {"content-length": "1000", **bearing("key")}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/fleet/push-object",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    asked_behind_the_gate(coordinator, lambda app: app(scope, hang_up, nobody_listens))
 
 
 # ----------------------------------------------------------------------------------------------- images
@@ -271,16 +387,29 @@ def test_a_mistake_is_one_sentence(tmp_path):
     )
 
 
+def test_a_site_has_a_name_that_can_be_shown(site, coordinator, tmp_path):
+    options = ("--images", tmp_path / "images", "--classes", tmp_path / "classes.txt")
+    done = fedactive("site", "init", tmp_path / "x", "--name", "\x1b[31mred", *options)
+    assert done.returncode == 1
+    sentence = "'\\x1b[31mred' is no name: 1 to 60 printable characters, please"
+    assert done.stderr == f"fedactive: {sentence}\n"
+    assert not (tmp_path / "x").exists()
+    make_site_key(tmp_path / "key", tmp_path / "key.pub", "\x1b[31mred")  # a stranger does not ask us
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        coordinator.admit(tmp_path / "key.pub", None)
+
+
 def test_people_come_get_another_token_and_go(site):
     token = fedactive("site", "annotator", site.folder, "Ada L.").stdout.strip()
     again = fedactive("site", "annotator", site.folder, "Ada L.")
     assert again.stderr == (
         "fedactive: there is already an annotator 'Ada L.'; --renew gives them a new token\n"
     )
-    other = fedactive("site", "annotator", site.folder, "Ada L.", "--renew").stdout.strip()
+    other = fedactive("site", "annotator", site.folder, "Ada L.", "--renew", "--lead").stdout.strip()
     with closing(site.store()) as store:
         assert store.annotators.with_token(token) is None
         assert store.annotators.with_token(other).name == "Ada L."
+        assert store.annotators.with_token(other).role == "lead"
     gone = fedactive("site", "annotator", site.folder, "Ada L.", "--remove")
     assert gone.stdout == "Ada L. cannot sign in any more; their answers stay\n"
     with closing(site.store()) as store:
@@ -297,6 +426,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
 def test_the_status_of_a_run_is_shown_site_by_site():
     sites = {"north": {"online": True, "labelled_in_all": 7, "pending": 2, "al_round": 1}, "south": {}}
     sites["[/b] east"] = {}  # no markup, whatever it looks like
+    sites["west"] = {"dismissed": True, "online": False}
     sites["north"]["last_seen"] = time.time() + 3600  # the clock was set back since
     status = {"phase": "AL round 1", "sites": sites, "dropped": [{"what": "south sent nonsense"}]}
     console = Console(width=100)
@@ -306,6 +436,7 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         "north",
         "online",
         "away",
+        "dismissed",
         "[/b] east",
         "never",
         " 0 s ago",
@@ -314,6 +445,27 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         "AL round 1",
     ):
         assert words in shown.get()
+
+
+def test_without_a_terminal_lines_say_what_happens_and_why_it_does_not(capsys):
+    status = {"phase": "waiting for south", "sites": {"north": {"labelled_in_all": 7}}, "dropped": []}
+    with display() as show:
+        for _ in range(3):
+            show(status)
+            status["dropped"] += [{"time": 1.0, "what": "south has other classes"}]
+        show(status | {"phase": "finished"})
+    assert capsys.readouterr().out.splitlines() == [
+        "waiting for south; labelled: north 7",
+        "dropped: south has other classes",
+        "finished; labelled: north 7",
+    ]
+
+
+def test_the_same_command_is_advised_where_it_helps():
+    assert "the same command goes on" in how_it_ended({"phase": "AL round 1: FL round 2 of 4"})
+    assert (
+        how_it_ended({"phase": "stopped: budget: 0.5 was given"}) == "the run stopped: budget: 0.5 was given"
+    )
 
 
 def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
@@ -331,9 +483,10 @@ def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
     assert [item["what"] for item in status["dropped"]] == ["south sent nonsense"]
 
 
-def test_a_deadline_is_decided_once_and_can_be_given_up(tmp_path):
-    decided = Journal(tmp_path, ["north"]).deadline(1, 3600)
+def test_a_deadline_counts_from_the_rounds_beginning_by_the_plan_of_now(tmp_path):
+    first = Journal(tmp_path, ["north"]).deadline(1, 3600)
     later = Journal(tmp_path, ["north"])
-    assert later.deadline(1, 60) == decided
-    assert later.deadline(2, 60) < decided
+    assert later.deadline(1, 3600) == first
+    assert later.deadline(1, 60) == first - 3540
+    assert later.deadline(2, 60) > first - 3540
     assert later.deadline(1, 0) is None

@@ -58,9 +58,19 @@ def coordinator_admit(
     """Let a site take part."""
     with the_extra():
         from fedactive.sites.coordinator import Coordinator
-    coordinator = Coordinator(folder)
-    site = coordinator.admit(public_key, name)
-    print(f"{site.name} is admitted as site {len(coordinator.sites())}")
+    print(f"{Coordinator(folder).admit(public_key, name).name} is admitted")
+
+
+@coordinator_app.command("dismiss")
+def coordinator_dismiss(
+    folder: CoordinatorFolder,
+    name: Annotated[str, typer.Argument(help="the site's name")],
+) -> None:
+    """Let a site take no part any more, neither in new runs nor in those going on."""
+    with the_extra():
+        from fedactive.sites.coordinator import Coordinator
+    Coordinator(folder).dismiss(name)
+    print(f"{name} is dismissed")
 
 
 @coordinator_app.command("run")
@@ -76,13 +86,30 @@ def coordinator_run(
 
     coordinator = Coordinator(folder)
     kept = coordinator.keep_plan(read_config(plan))
-    for site in coordinator.sites()[kept.experiment.clients :]:
-        print(f"{site.name} was admitted after this run began and takes part in the next", file=sys.stderr)
+    taking_part = coordinator.sites_of(kept)
+    for name in [site.name for site in coordinator.sites() if site not in taking_part]:
+        print(f"{name} was admitted after this run began and takes part in the next", file=sys.stderr)
     try:
         print_result(watch.run(coordinator, kept))
     except KeyboardInterrupt:
         print("\nthe run goes on; the same command shows it again", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@coordinator_app.command("stop")
+def coordinator_stop(
+    folder: CoordinatorFolder,
+    plan: Annotated[Path, typer.Argument(help="of the run", metavar="PLAN.toml")],
+) -> None:
+    """Stop a run. `run` goes on with it."""
+    with the_extra():
+        from fedactive.sites import watch
+        from fedactive.sites.coordinator import Coordinator
+    from fedactive.cli import read_config
+
+    coordinator = Coordinator(folder)
+    watch.stop(coordinator, coordinator.parse_plan(read_config(plan)))
+    print("the run is stopped; `fedactive coordinator run` with the same plan goes on with it")
 
 
 @site_app.command("init")
@@ -97,8 +124,9 @@ def site_init(
 ) -> None:
     """Make a site: a folder with its own key pair."""
     with the_extra():
+        from fedactive.sites.names import checked_name
         from fedactive.sites.site import Site
-    site = Site.init(folder, name or folder.resolve().name, images, classes, test)
+    site = Site.init(folder, checked_name(name or folder.resolve().name), images, classes, test)
     print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
 from fedactive.federated import make_algorithm
 from fedactive.federated.algorithm import Server, Update
@@ -40,8 +41,11 @@ HIDDEN = -1  # stands for every sample and label that only the site knows
 class Sites:
     """A `Federation` of real sites."""
 
-    def __init__(self, plan: Plan, transport: Transport, journal: Journal) -> None:
+    def __init__(
+        self, plan: Plan, transport: Transport, journal: Journal, dismissed: Callable[[], set[int]]
+    ) -> None:
         e = plan.experiment
+        self.dismissed = dismissed
         self.plan = plan
         self.journal = journal
         self.sites = Correspondence(plan, transport, journal)
@@ -54,17 +58,30 @@ class Sites:
         self.counts = [0] * e.clients  # labels of each site, as far as counted
         self.fl_round = 0
 
+    def members(self) -> set[int]:
+        """The sites that were not dismissed: nobody waits for the others, and theirs does not count."""
+        dismissed = self.dismissed()
+        for k in dismissed:
+            self.journal.note(k, dismissed=True)
+        if len(dismissed) == self.clients:
+            raise RunError("all sites of this run were dismissed")
+        return set(range(self.clients)) - dismissed
+
+    def online(self) -> set[int]:
+        return self.sites.online() & self.members()
+
     def images(self) -> list[int]:
         """How many images each site holds; waits until every site has been there once."""
         found: dict[int, int] = {}
         for _ in looks():
-            new = self.sites.online() - found.keys()
+            new = self.online() - found.keys()
             found |= self.sites.ask("hello", new, lambda reply: whole_number(reply, "images"))
-            missing = [self.journal.sites[k] for k in range(self.clients) if k not in found]
+            members = self.members()
+            missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
                 break
             self.journal.phase(f"waiting for {', '.join(missing)}")
-        return [found[k] for k in range(self.clients)]
+        return [found[k] if k in members else 0 for k in range(self.clients)]
 
     # --- the active learning step
 
@@ -86,7 +103,7 @@ class Sites:
             return label_counts(reply), measured
 
         def look(sites: set[int], close: bool) -> None:
-            there, settings = self.sites.online() & sites, {"close": int(close)}
+            there, settings = self.online() & sites, {"close": int(close), "deadline": deadline or 0.0}
             asked.update(
                 self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
             )
@@ -96,7 +113,7 @@ class Sites:
             settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
             replies = self.sites.ask(
                 "query",
-                self.sites.online() - asked.keys(),
+                self.online() - asked.keys(),
                 chosen,
                 al_round=al_round,
                 settings=settings,
@@ -105,6 +122,8 @@ class Sites:
             for k, (counts, measured) in replies.items():
                 asked[k] = counts
                 local_only |= {k: pooled([measured])} if measured else {}
+            for k in asked.keys() - self.members():
+                del asked[k]
             for k, counts in asked.items():
                 self.journal.note(k, al_round=al_round, **counts)
             self.journal.phase(f"AL round {al_round}: people are labelling")
@@ -122,7 +141,7 @@ class Sites:
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:
         """Skipped and flagged images are answered: a round ends when nothing is pending."""
         ready = sum(counts["pending"] == 0 for counts in asked.values())
-        enough = ready >= math.ceil(self.plan.rules.quorum * self.clients)
+        enough = ready >= math.ceil(self.plan.rules.quorum * len(self.members()))
         if not any(counts["labelled_in_all"] for counts in asked.values()):
             # There is nothing to learn from: better late than never, as long as somebody is still asked.
             return enough and ready == len(asked)
@@ -134,7 +153,8 @@ class Sites:
         return [torch.full_like(query.samples, HIDDEN) for query in queries]
 
     def labelled(self) -> list[int]:
-        return self.counts
+        members = self.members()
+        return [count if k in members else 0 for k, count in enumerate(self.counts)]
 
     # --- the federated learning step
 
@@ -157,16 +177,17 @@ class Sites:
             return Update(whole_number(reply, "samples"), reply.weights, reply.control)
 
         for _ in looks():
+            expected = self.members() & set(participants)
             updates |= self.sites.ask(
                 "train",
-                self.sites.online() & set(participants) - updates.keys(),
+                self.online() & expected - updates.keys(),
                 update,
                 al_round=al_round,
                 fl_round=fl_round,
                 weights=server.weights,
                 control=server.control,
             )
-            if len(updates) >= min(self.plan.rules.minimum_sites, len(participants)):
+            if len(updates) >= min(self.plan.rules.minimum_sites, len(expected)):
                 break
             self.journal.phase(f"{rounds}, waiting for more sites")
         for k in updates:
@@ -180,7 +201,7 @@ class Sites:
             return None
         classes = self.spec.classes
         results = self.sites.ask(
-            "evaluate", self.sites.online(), lambda reply: tested(reply, classes), weights=weights
+            "evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights
         )
         evaluation = pooled([Tested.none(classes), *results.values()])
         self.journal.accuracy(evaluation.accuracy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -18,6 +18,8 @@ from fedactive.sites.journal import Journal
 from fedactive.sites.messages import Transport
 from fedactive.sites.plan import Plan
 
+STOPPED = "stopped: "  # begins the phase of a run that cannot go on before something is put right
+
 
 class FieldRun(Run):
     """A run folder of the field."""
@@ -29,8 +31,16 @@ class FieldRun(Run):
         """Not in the field: what people labelled for one run was not asked for by another."""
 
 
-def run(plan: Plan, transport: Transport, sites: Sequence[str]) -> Result:
-    """Run the plan, or the rest of it, with the sites of these names, which the transport numbers from 0."""
+def run(
+    plan: Plan,
+    transport: Transport,
+    sites: Sequence[str],
+    dismissed: Callable[[], set[int]] = set,
+) -> Result:
+    """Run the plan, or the rest of it, with the sites of these names, which the transport numbers from 0.
+
+    `dismissed` tells at any time which of them take no part any more.
+    """
     e = plan.experiment
     if e.clients != len(sites):
         raise ConfigurationError("clients", e.clients, f"{len(sites)}, the number of admitted sites")
@@ -38,9 +48,9 @@ def run(plan: Plan, transport: Transport, sites: Sequence[str]) -> Result:
         if not folder.done:
             journal = Journal(folder.folder, sites)
             try:
-                run_rest(plan, Sites(plan, transport, journal), folder, journal)
+                run_rest(plan, Sites(plan, transport, journal, dismissed), folder, journal)
             except UserError as error:
-                journal.phase(f"stopped: {error}")
+                journal.phase(f"{STOPPED}{error}")
                 raise
             journal.phase("finished")
     return Result(folder.folder)
@@ -50,6 +60,6 @@ def run_rest(plan: Plan, federation: Sites, folder: Run, journal: Journal) -> No
     e = plan.experiment
     if journal.budget is None:
         images = federation.images()
-        journal.decide(images, budget_per_client(sum(images), e.clients, e.budget))
+        journal.decide(images, budget_per_client(sum(images), sum(map(bool, images)), e.budget))
     folder.begin([np.full(count, HIDDEN) for count in journal.images], "sites", "sites")
     federated_active_learning(e, federation, folder, Silent())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,8 @@ class Plan:
 
 def describe_images(name: str, table: Mapping[str, Any]) -> DatasetCard:
     """The card of images that are not in the catalogue, from the table [images]."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", name):  # it begins the names of folders
+        raise ConfigurationError("dataset", name, "1 to 60 letters (a to z), digits, - and _")
     known = ("classes", "size", "channels", "mean", "std")
     for key in table:
         if key not in known:

@@ -20,10 +20,9 @@ SECONDS_TO_START = 60.0
 
 def serve(coordinator: Coordinator, host: str) -> None:
     """Until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
-    folder = coordinator.folder
     superlink = f"127.0.0.1:{processes.free_port()}"
     _, port = parse_address(coordinator.address)
-    gate = Gate(superlink, folder / "ca.pem", host, port, folder / "server.pem", folder / "server.key")
+    gate = Gate(superlink, coordinator.folder, host, port, coordinator.keys)
     stopped = threading.Event()
     keeper = threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped))
     keeper.start()

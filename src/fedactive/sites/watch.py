@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -18,6 +17,7 @@ from fedactive.errors import RunError
 from fedactive.laboratory import Result
 from fedactive.runs import completed_rounds, write_json
 from fedactive.sites.coordinator import Coordinator
+from fedactive.sites.field import STOPPED
 from fedactive.sites.flower.control import Control
 from fedactive.sites.journal import read_status
 from fedactive.sites.plan import Plan
@@ -30,22 +30,34 @@ def run(coordinator: Coordinator, plan: Plan) -> Result:
     folder = coordinator.run_folder(plan)
     if completed_rounds(folder) < plan.experiment.rounds:
         with display() as show, closing(coordinator.control()) as control:
-            flower_run = find(coordinator, control, folder) or start(coordinator, control, plan)
+            flower_run = find(coordinator, control, plan) or start(coordinator, control, plan)
             while control.is_going_on(flower_run):
                 show(read_status(folder))
                 time.sleep(SECONDS_BETWEEN_LOOKS)
             show(read_status(folder))
     if completed_rounds(folder) < plan.experiment.rounds:
-        raise RunError(
-            f"the run stopped before its end (see {coordinator.log_file(plan)}); "
-            "the same command goes on from where it was"
-        )
+        raise RunError(f"{how_it_ended(read_status(folder))} (see {coordinator.log_file(plan)})")
     return Result(folder)
 
 
-def find(coordinator: Coordinator, control: Control, folder: Path) -> int | None:
+def how_it_ended(status: dict[str, Any]) -> str:
+    if status["phase"].startswith(STOPPED):  # for a reason that must be put right first
+        return f"the run {status['phase']}"
+    return "the run stopped before its end; the same command goes on from where it was"
+
+
+def stop(coordinator: Coordinator, plan: Plan) -> None:
+    """The run asks nothing of the sites any more; `run` goes on with it."""
+    with closing(coordinator.control()) as control:
+        flower_run = find(coordinator, control, plan)
+        if flower_run is None:
+            raise RunError("no run of this plan is going on")
+        control.stop(flower_run)
+
+
+def find(coordinator: Coordinator, control: Control, plan: Plan) -> int | None:
     """The Flower run that is going on. One of an earlier SuperLink is dead, which Flower notices late."""
-    file = folder / "flower.json"
+    file = coordinator.run_folder(plan) / "flower.json"
     begun = json.loads(file.read_text()) if file.exists() else None
     if begun is None or not control.is_going_on(begun["run"]):
         return None
@@ -56,10 +68,10 @@ def find(coordinator: Coordinator, control: Control, folder: Path) -> int | None
 
 
 def start(coordinator: Coordinator, control: Control, plan: Plan) -> int:
-    folder = coordinator.run_folder(plan)
-    folder.mkdir(parents=True, exist_ok=True)
+    coordinator.begin(plan)
     run = control.start(plan.experiment.name)
-    write_json(folder / "flower.json", {"run": run, "superlink": coordinator.superlink()["pid"]})
+    begun = {"run": run, "superlink": coordinator.superlink()["pid"]}
+    write_json(coordinator.run_folder(plan) / "flower.json", begun)
     return run
 
 
@@ -72,9 +84,14 @@ def display() -> Iterator[Any]:
             yield lambda status: live.update(table_of(status))
         return
     last = ""
+    told: set[str] = set()
 
     def line(status: dict[str, Any]) -> None:
         nonlocal last
+        for item in status["dropped"]:
+            if item["what"] not in told:
+                told.add(item["what"])
+                print(f"dropped: {item['what']}", flush=True)
         if status["phase"] != last:
             last = status["phase"]
             labelled = ", ".join(
@@ -85,13 +102,19 @@ def display() -> Iterator[Any]:
     yield line
 
 
+def standing(site: dict[str, Any]) -> str:
+    if site.get("dismissed"):
+        return "dismissed"
+    return "[green]online" if site.get("online") else "[red]away"
+
+
 def table_of(status: dict[str, Any]) -> Group:
     table = Table("site", "", "labelled", "pending", "AL round", "FL round", "last seen")
     for name, values in status["sites"].items():
         seen = values.get("last_seen")
         table.add_row(
             Text(name),  # as it is: brackets in it are no markup
-            "[green]online" if values.get("online") else "[red]away",
+            standing(values),
             *(str(values.get(key, "")) for key in ("labelled_in_all", "pending", "al_round", "fl_round")),
             f"{max(0, time.time() - seen):.0f} s ago" if seen else "never",
         )

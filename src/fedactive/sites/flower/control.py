@@ -1,11 +1,11 @@
-"""The coordinator's talk with its own SuperLink: admit sites, start runs, ask how they are."""
+"""The coordinator's talk with its own SuperLink: admit and dismiss sites, start and stop runs."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,10 @@ from flwr.proto.control_pb2 import (
     RegisterNodeRequest,
     StartRunRequest,
     StopRunRequest,
+    UnregisterNodeRequest,
 )
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.supercore.constant import NodeStatus
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -64,18 +67,33 @@ class Control:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not given_up():
             try:
-                self.client.ListNodes(ListNodesRequest())
+                self.nodes()
                 return True
             except httpx.TransportError:
                 time.sleep(0.2)
         return False
 
+    def nodes(self) -> Iterable[NodeInfo]:
+        """Also those that were dismissed."""
+        nodes: Iterable[NodeInfo] = self.client.ListNodes(ListNodesRequest()).nodes_info
+        return nodes
+
     def admit(self, public_key: bytes, name: str) -> int:
-        """The id of the node that this key belongs to from now on."""
+        """The id of the node that this key belongs to from now on; Flower knows a key once and for ever."""
         with told():
-            return int(
-                self.client.RegisterNode(RegisterNodeRequest(public_key=public_key, name=name)).node_id
-            )
+            for node in self.nodes():
+                if node.public_key == public_key:
+                    if node.status == NodeStatus.UNREGISTERED:
+                        raise UserError("this key was dismissed; the site needs a new one")
+                    return int(node.node_id)
+            request = RegisterNodeRequest(public_key=public_key, name=name)
+            return int(self.client.RegisterNode(request).node_id)
+
+    def dismiss(self, node: int) -> None:
+        """Its SuperNode ends, and is refused from now on."""
+        with told():
+            if any(n.node_id == node and n.status != NodeStatus.UNREGISTERED for n in self.nodes()):
+                self.client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
     def start(self, plan: str) -> int:
         """The id of a new Flower run of this plan."""

@@ -3,33 +3,46 @@
 Flower's SuperLink answers everything on one port: sites (the Fleet API, signed with their keys), but also
 whoever wants to admit sites and start runs (the Control API), which it lets anybody do who can reach it. So
 the SuperLink listens on loopback only, and this gate passes on nothing but the Fleet API.
+
+The SuperLink checks a signature when it has the whole call in memory. So the gate reads nothing of a call
+that does not bear the key of an admitted site.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import uvicorn
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
+from flwr.supercore.error import ApiErrorCode
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fedactive.sites.listening import listen
 
 SECONDS_TO_FINISH = 3
 FLEET = "/v1/fleet/"
+MOST_CONNECTIONS = 512  # a site has one or two
 LARGEST_CALL = 64 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
 HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"}
 
+# In Flower's words. By a 403 a SuperNode would understand that a run has ended, and go on calling.
+REFUSAL = {
+    "code": ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED,
+    "detail": "Failed to activate SuperNode: the coordinator has not admitted its key, or has dismissed it.",
+}
 
-def gate(superlink: str, authority: Path) -> Starlette:
-    """Passes the Fleet API on to the SuperLink at this address."""
+
+def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
+    """Passes the Fleet API on to the SuperLink at this address, for those who bear one of the keys of now."""
     client = httpx.AsyncClient(
         base_url=f"https://{superlink}",
         verify=ssl.create_default_context(cafile=str(authority)),
@@ -38,14 +51,21 @@ def gate(superlink: str, authority: Path) -> Starlette:
     )
 
     async def forward(request: Request) -> Response:
+        given = request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER)
+        if given not in {b64encode(key.encode()).decode() for key in keys()}:
+            return JSONResponse(REFUSAL, 412)
         if int(request.headers.get("content-length", LARGEST_CALL + 1)) > LARGEST_CALL:
             return PlainTextResponse("too large", 413)
         headers = [(name, value) for name, value in request.headers.items() if name not in HOP_BY_HOP]
-        onward = client.build_request("POST", request.url.path, headers=headers, content=request.stream())
+        # Not request.url, which the header Host has a part in.
+        path = FLEET + request.path_params["call"]
+        onward = client.build_request("POST", path, headers=headers, content=request.stream())
         try:
             answer = await client.send(onward, stream=True)
         except httpx.TransportError:
             return PlainTextResponse("the coordinator is starting or stopping", 503)
+        except ClientDisconnect:
+            return Response()  # to nobody
         kept = {name: value for name, value in answer.headers.items() if name not in HOP_BY_HOP}
         return StreamingResponse(
             answer.aiter_raw(), answer.status_code, kept, background=BackgroundTask(answer.aclose)
@@ -63,17 +83,19 @@ class Gate:
     """Bound when made, so that a port in use is an error at once."""
 
     def __init__(
-        self, superlink: str, authority: Path, host: str, port: int, certificate: Path, key: Path
+        self, superlink: str, folder: Path, host: str, port: int, keys: Callable[[], Iterable[str]]
     ) -> None:
+        """`folder`: where ca.pem, server.pem and server.key are."""
         config = uvicorn.Config(
-            gate(superlink, authority),
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
+            gate(superlink, folder / "ca.pem", keys),
+            ssl_certfile=folder / "server.pem",
+            ssl_keyfile=folder / "server.key",
             proxy_headers=False,
             server_header=False,
             access_log=False,
             log_level="warning",
             ws="none",
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
         self.socket = listen(host, port)

@@ -30,9 +30,14 @@ def main(grid: Grid, context: Context) -> None:
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    sites = coordinator.sites()[: plan.experiment.clients]  # not those admitted since the run began
+    sites = coordinator.sites_of(plan)
+
+    def dismissed() -> set[int]:
+        return {k for k, site in enumerate(coordinator.sites_of(plan)) if site.dismissed}
+
     try:
-        field.run(plan, FlowerTransport(grid, [site.node for site in sites]), [site.name for site in sites])
+        transport = FlowerTransport(grid, [site.node for site in sites])
+        field.run(plan, transport, [site.name for site in sites], dismissed)
     except Exception:
         logging.exception("the run stopped")
         raise
