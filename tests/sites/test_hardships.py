@@ -196,6 +196,36 @@ def test_a_clock_that_is_set_neither_ends_a_round_nor_prolongs_it(small, tmp_pat
     assert 0.9 < looks[last] - looks[asked.index("query")] < 30
 
 
+def test_a_deadline_that_is_moved_holds_for_the_round_that_is_going_on(small, tmp_path, clock):
+    experiment = small(rounds=1, fl_rounds=1, strategy="random")
+    transport = loopback(experiment, tmp_path)
+    late, hour = transport.annotators[0], 3600
+    late.busy = False
+
+    def stop(k, request, reply):
+        if request.kind == "label_status":
+            raise KeyboardInterrupt
+        return reply
+
+    transport.tamper = stop
+    with pytest.raises(KeyboardInterrupt):
+        run_field(experiment, tmp_path, transport, deadline=1)
+    before = late.store.rounds.current().deadline.timestamp()
+    clock.off = 2 * hour
+    shown = []
+
+    def wake_up(k, request, reply):
+        if request.kind == "label_status" and k == 0:
+            shown.append(late.store.rounds.current().deadline.timestamp())
+            late.busy = len(shown) > 2
+        return reply
+
+    transport.tamper = wake_up
+    result = run_field(experiment, tmp_path, transport, deadline=10)
+    assert set(shown) == {before + 9 * hour}
+    assert result.selections["client"].unique().tolist() == [0, 1, 2]
+
+
 def test_a_clock_that_jumps_disturbs_no_run(small, tmp_path, clock):
     experiment = small(rounds=2, fl_rounds=2, strategy="entropy")
     smooth = run_field(experiment, tmp_path / "smooth", loopback(experiment, tmp_path / "smooth"))

@@ -1,6 +1,6 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
-field.json     the run's name towards the sites, their images, the budget, when labelling ends
+field.json     the run's name towards the sites, their images, the budget, when rounds of labelling began
 status.json    how it is going, site by site, for whoever watches; a message every time it changes
 """
 
@@ -30,7 +30,7 @@ class Journal:
     def __init__(self, folder: Path, sites: Sequence[str]) -> None:
         self.folder = folder
         self.sites = sites
-        self.decided: dict[str, Any] = {"run": f"{folder.name}-{secrets.token_hex(4)}", "deadlines": {}}
+        self.decided: dict[str, Any] = {"run": f"{folder.name}-{secrets.token_hex(4)}", "opened": {}}
         if (folder / "field.json").exists():
             self.decided = json.loads((folder / "field.json").read_text())
         else:
@@ -60,14 +60,15 @@ class Journal:
         write_json(self.folder / "field.json", self.decided)
 
     def deadline(self, al_round: int, seconds: float) -> float | None:
-        """When the labelling of this round ends at the latest, in seconds since 1970."""
-        if not seconds:
-            return None  # also where there was one, before the plan was changed
-        deadlines: dict[str, float] = self.decided["deadlines"]
-        if str(al_round) not in deadlines:
-            deadlines[str(al_round)] = time.time() + seconds
+        """When the labelling of this round ends at the latest, in seconds since 1970; 0 seconds: never.
+
+        The plan may have another end for it now than it had when the round began.
+        """
+        opened: dict[str, float] = self.decided["opened"]
+        if str(al_round) not in opened:
+            opened[str(al_round)] = time.time()
             write_json(self.folder / "field.json", self.decided)
-        return deadlines[str(al_round)]
+        return opened[str(al_round)] + seconds if seconds else None
 
     # --- how it is going
 

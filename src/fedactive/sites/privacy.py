@@ -3,7 +3,7 @@
     Δ = Θ_k - Θ,    sent is Θ + Δ·min(1, C/‖Δ‖) + N(0, (z·C)²)
 
 Whatever a site's data are, Δ then lies in a ball of radius C, so that another dataset moves it by 2C at most.
-One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z². The ρ of several add up, and ρ in all is (ε, δ)-differential
+One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z², the ρ of several add up, and that is (ε, δ)-differential
 privacy of *all* of the site's data with ε = ρ + 2√(ρ·ln(1/δ)) (Bun & Steinke, TCC 2016).
 """
 

@@ -78,6 +78,15 @@ class Rounds:
                 "INSERT INTO requests VALUES (?, ?, ?)", [(round_id, k, s) for k, s in enumerate(unique)]
             )
 
+    def set_deadline(self, run: str, al_round: int, deadline: datetime | None) -> None:
+        """The plan may change while people label."""
+        with self.database.writing():
+            due = None if deadline is None else deadline.timestamp()
+            self.database.connection.execute(
+                "UPDATE rounds SET deadline = ? WHERE run = ? AND al_round = ? AND deadline IS NOT ?",
+                (due, run, al_round, due),
+            )
+
     def close(self, run: str, al_round: int) -> None:
         """What is unanswered can still be labelled, late. Closing again changes nothing."""
         with self.database.writing():

@@ -88,14 +88,14 @@ class Trainer:
         return Reply({"images": len(self.open(request).holdings.images)})
 
     def query(self, request: Request) -> Reply:
-        session, deadline = self.open(request), request.settings["deadline"]
+        session = self.open(request)
         asked = session.query(request.al_round, request.weights or None)
         self.store.rounds.open(
             request.run,
             request.al_round,
             asked["samples"],
             session.simulation.experiment.strategy if request.weights else "random",  # without a model
-            datetime.fromtimestamp(deadline, UTC) if deadline else None,
+            deadline_of(request),
             overlap=request.settings["overlap"],
         )
         values = self.progress(session, request.al_round)
@@ -107,6 +107,7 @@ class Trainer:
         session = self.open(request)
         if session.round(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
+        self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
         if request.settings["close"]:
             self.store.rounds.close(request.run, request.al_round)
         return Reply(self.progress(session, request.al_round))
@@ -169,3 +170,8 @@ class Trainer:
         labels = self.store.labels()
         counts["labelled_in_all"] = sum(sample in labels for sample in session.asked_until(al_round))
         return counts
+
+
+def deadline_of(request: Request) -> datetime | None:
+    deadline = request.settings["deadline"]
+    return datetime.fromtimestamp(deadline, UTC) if deadline else None
