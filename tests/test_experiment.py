@@ -2,11 +2,12 @@ import math
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, DataError
 from fedactive.experiment import Experiment
 
 
@@ -35,7 +36,11 @@ def test_selector_is_settled_by_the_strategy():
     ("changes", "sentence"),
     [
         ({"strategy": "lgo"}, r"strategy: 'lgo' was given, allowed is one of .*; did you mean 'logo'\?"),
-        ({"dataset": "cifar"}, r"dataset: 'cifar' was given.*did you mean 'cifar10'"),
+        ({"dataset": "cifar"}, r"dataset: 'cifar' was given.*, or the path .*did you mean 'cifar10'"),
+        (
+            {"dataset": "nowhere.npz"},
+            r"dataset: 'nowhere.npz' was given, allowed is the path of an \.npz file",
+        ),
         (
             {"strategy": "logo", "selector": "global"},
             "selector: 'global' was given, allowed is both with strategy logo",
@@ -47,7 +52,7 @@ def test_selector_is_settled_by_the_strategy():
         ({"alpha": 0}, "alpha: 0.0 was given, allowed is a number, 0.01 or more"),
         ({"rho": math.inf}, "rho: inf was given, allowed is a number from 1 to 10000"),
         ({"participation": 1.5}, "participation: 1.5 was given, allowed is a number from 0.001 to 1"),
-        ({"rounds": 40}, "rounds: 40 was given, allowed is at most 20 with a budget of 5%"),
+        ({"rounds": 40}, "rounds: 40 was given, allowed is at most 21 with a budget of 5%"),
         ({"precision": "fp16"}, "precision: 'fp16' was given, allowed is one of bf16, fp32, tf32"),
     ],
 )
@@ -109,3 +114,55 @@ def test_the_hash_names_what_decides_the_result_and_nothing_else():
 def test_the_hash_is_stable():
     """Run folders of released versions must be found again: this changes only with a new format version."""
     assert Experiment(dataset="digits", strategy="random").name == "digits-random-none-s1-9c6c45e901"
+
+
+# A file of the user's own --------------------------------------------------------------------------------
+
+
+def write_own_file(path: Path, seed: int = 0) -> Path:
+    images = np.random.default_rng(seed).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+    labels = np.arange(20) % 2
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    return path
+
+
+def test_a_path_stays_as_given_and_comes_back_from_toml(tmp_path, monkeypatch):
+    write_own_file(tmp_path / 'my "own" file.npz')
+    monkeypatch.chdir(tmp_path)
+    e = Experiment(dataset='my "own" file.npz')
+    assert e.dataset == 'my "own" file.npz'
+    assert Experiment.from_toml(e.to_toml()) == e
+    assert Experiment(dataset=Path(e.dataset)) == e
+    assert e.rounds == 12
+    assert e.name.startswith("my-own-file-logo-both-s1-")
+
+
+def test_a_run_is_known_by_name_and_content_of_the_file_and_not_by_its_place(tmp_path):
+    here, there = write_own_file(tmp_path / "a/x.npz"), write_own_file(tmp_path / "b/x.npz")
+    another, renamed = write_own_file(tmp_path / "c/x.npz", seed=1), write_own_file(tmp_path / "y.npz")
+    names = [Experiment(dataset=str(path)).name for path in (here, there, another, renamed)]
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+def test_a_file_that_changed_is_refused_where_its_content_is_laid_down(tmp_path):
+    path = write_own_file(tmp_path / "x.npz")
+    saved = Experiment(dataset=str(path)).to_toml()
+    write_own_file(path, seed=1)
+    with pytest.raises(DataError, match=r"x\.npz: not the same file, its SHA-256 begins with"):
+        Experiment.from_toml(saved)
+
+
+def test_content_is_of_files_alone(tmp_path):
+    with pytest.raises(
+        ConfigurationError, match="dataset_sha256: 'abc' was given, allowed is none with digits"
+    ):
+        Experiment(dataset="digits", dataset_sha256="abc")
+
+
+def test_a_file_named_like_a_dataset_is_not_that_dataset(tmp_path):
+    path = write_own_file(tmp_path / "cifar10.npz")
+    own, official = Experiment(dataset=str(path), rounds=1), Experiment(rounds=1)
+    assert own.name.startswith("cifar10-")
+    assert own.hash != official.hash

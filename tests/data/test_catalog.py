@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from fedactive.cli import app
 from fedactive.data import DATASETS
 from fedactive.data.catalog import DatasetCard
 
@@ -47,3 +49,13 @@ def test_what_is_downloaded_has_an_address(card: DatasetCard):
     if card.layouts:
         sources = [card.archive] if card.archive else card.layouts[0].files
         assert all(source and source.url.startswith(("https://", "http://")) for source in sources)
+
+
+def test_licences_are_told_and_in_the_list_those_that_forbid_commercial_use():
+    terminal = CliRunner(env={"COLUMNS": "300", "TERM": "dumb", "NO_COLOR": "1"})
+    got = terminal.invoke(app, ["data", "get", "digits"])
+    assert got.output.splitlines()[-1] == f"licence: {DATASETS['digits'].licence}"
+    lines = terminal.invoke(app, ["datasets"]).output.splitlines()
+    marked = {line.split()[1]: line for line in lines if "commercial" in line or "-NC" in line}
+    assert set(marked) == {"svhn", "dermamnist"}
+    assert all(f"[{DATASETS[name].licence}]" in line for name, line in marked.items())

@@ -131,7 +131,7 @@ def test_every_dataset_with_files_can_be_missing(tmp_path: Path, name: str):
     assert "\n" not in message
     for layout in DATASETS[name].layouts:
         assert all(str(tmp_path / folder) in message for folder in layout.folders)
-    assert all(not report.present and report.problem for report in check(name, tmp_path))
+    assert all(report.checksum == "missing" and report.problem for report in check(name, tmp_path))
 
 
 def test_chestmnist_is_refused_in_one_sentence(tmp_path: Path):
@@ -158,9 +158,9 @@ BAD_ARRAYS = {
     "larger images": (
         "test_images",
         np.zeros((8, 64, 64, 3), np.uint8),
-        r"\(8, 3, 64, 64\), expected \(N, 3, 28, 28\)",
+        "test_images are 64x64x3, expected 28x28x3",
     ),
-    "grey images": ("train_images", np.zeros((6, 28, 28), np.uint8), r"\(6, 1, 28, 28\), expected"),
+    "grey images": ("train_images", np.zeros((6, 28, 28), np.uint8), "are 28x28x1, expected 28x28x3"),
     "no images": ("train_images", np.zeros((0, 28, 28, 3), np.uint8), "train_images are empty"),
     "one number": ("train_images", np.uint8(3), "train_images are empty"),
     "float labels": ("train_labels", np.zeros((6, 1)), "train_labels are float64, expected integers"),

@@ -102,7 +102,7 @@ def _setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
         for name in names
         if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
     ]
-    return [", ".join(f"{name} {e.get(name)}" for name in varied) for e in experiments]
+    return [", ".join(f"{name} {e.get(name)}" for name in varied if e.get(name) != "") for e in experiments]
 
 
 def _curves(runs: Mapping[str, StoredRun], configuration: pd.DataFrame) -> pd.DataFrame:

@@ -83,7 +83,10 @@ def class_names(path: Path) -> tuple[str, ...]:
     """Those in the file, or else as many numbers as the training images have different labels."""
     names, labels = guarded(medmnist.read_classes, path)
     if names is None:
-        return tuple(map(str, range(max(2, len(np.unique(labels))))))
+        different = np.unique(labels)
+        if len(different) == 1 and labels.ndim == 1 and labels.dtype.kind in "iu":
+            raise bad_file(path, f"train_labels are all {different[0]}, expected two classes or more")
+        return tuple(map(str, range(max(2, len(different)))))
     if names.dtype.kind != "U" or names.ndim != 1:
         raise bad_file(path, f"classes are {names.dtype} {names.shape}, expected a list of names")
     if len(set(names)) != len(names) or len(names) < 2:
@@ -94,8 +97,6 @@ def class_names(path: Path) -> tuple[str, ...]:
 def _require_every_class(path: Path, labels: Array, classes: tuple[str, ...]) -> None:
     """A class that has a name but no images cannot be learned: one of the two is a mistake."""
     present = set(np.unique(labels).tolist())
-    if len(present) == 1:
-        raise bad_file(path, f"train_labels are all {present.pop()}, expected two classes or more")
     for c in range(len(classes)):
         if c not in present:
             raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}")
