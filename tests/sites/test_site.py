@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from contextlib import closing
 
 import numpy as np
@@ -14,6 +16,9 @@ from fedactive.data import DATASETS
 from fedactive.errors import DataError, UserError
 from fedactive.sites import keys
 from fedactive.sites import site as site_module
+from fedactive.sites.flower import processes
+from fedactive.sites.flower import supernode as supernode_module
+from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.site import FILES, Site
 
 SHAPE = (1, 8, 8)
@@ -140,3 +145,71 @@ def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
     for dataset in ("digits", "cifar10", "mnist"):
         site.holdings(DATASETS[dataset])
     assert {path.name for path in site.folder.glob("images-*")} == {"images-1x8x8.npz", "images-1x28x28.npz"}
+
+
+# ------------------------------------------------------------------------- what people are told of Flower
+
+
+UNREACHABLE = "WARNING: Connection attempt failed, retrying in 0.71 seconds\n"
+REFUSED = (
+    "Exit Code: 305\nClient error '412 Precondition Failed' for url 'https://c:1/v1/fleet/activate-node'\n"
+)
+STRANGER = (
+    "ERROR: SSL/TLS handshake error detected.\n[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed\n"
+)
+LIVES = [
+    ["Starting Flower SuperNode\n", UNREACHABLE, UNREACHABLE, STRANGER],
+    [STRANGER],
+    [REFUSED],
+    [REFUSED],
+    ["INFO: SuperNode ID: 834063787505473073\n"],
+    [],
+]
+
+
+def test_people_are_told_once_what_keeps_the_site_from_the_coordinator(tmp_path, monkeypatch, caplog):
+    """The SuperNodes are scripts that say what Flower's say (see test_flower.py), and end."""
+    caplog.set_level("INFO")
+    lives = iter(LIVES)
+
+    def start(name, arguments, home, log):
+        says = next(lives, None)
+        if says is None:
+            supernode.stopped.set()
+        speech = (
+            "import sys, time\nfor words in sys.argv[1:]: print(words, end='', flush=True); time.sleep(0.5)"
+        )
+        with log.open("ab") as output:
+            return subprocess.Popen([sys.executable, "-c", speech, *(says or [])], stdout=output)
+
+    monkeypatch.setattr(processes, "start", start)
+    monkeypatch.setattr(supernode_module, "FIRST_PAUSE", 0.01)
+    supernode = SuperNode(tmp_path, "c:1", lambda request: None)
+    supernode.keep()
+    assert caplog.messages == [
+        "the coordinator cannot be reached at c:1; trying again",
+        "the certificate at c:1 is not the one of the invitation",
+        f"the coordinator at c:1 has not admitted this site (yet): send it {tmp_path}/site.pub",
+        "connected to the coordinator at c:1",
+        f"the SuperNode ended (see {tmp_path}/flower.log) and is started again",
+    ]
+
+
+def test_what_flower_says_does_not_fill_the_disk(tmp_path, monkeypatch):
+    log = tmp_path / "flower.log"
+    log.write_bytes(b"x" * (processes.LARGEST_LOG + 1))
+    monkeypatch.setattr(processes, "PROGRAM", "print('{module} {name} {parent} {patience}')")
+    processes.start("supernode", [], tmp_path / "home", log).wait()
+    assert log.read_text().startswith("flwr.supernode.cli supernode")
+    assert len((tmp_path / "flower.log.old").read_bytes()) == processes.LARGEST_LOG + 1
+
+
+@pytest.mark.parametrize("end", ["return", "raise KeyboardInterrupt", "raise ValueError"])
+def test_a_program_that_ended_is_not_kept_by_its_threads(tmp_path, monkeypatch, end):
+    thread = "threading.Thread(target=time.sleep, args=(60,)).start()"
+    (tmp_path / "x_program.py").write_text(
+        f"import threading, time\ndef flower_x():\n    {thread}\n    {end}\n"
+    )
+    monkeypatch.setitem(processes.PROGRAMS, "x", "x_program")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert processes.start("x", [], tmp_path / "home", tmp_path / "log").wait(timeout=30) == 1

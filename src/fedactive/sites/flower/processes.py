@@ -13,10 +13,11 @@ from pathlib import Path
 
 PROGRAMS = {"superlink": "flwr.superlink.cli", "supernode": "flwr.supernode.cli"}
 SECONDS_TO_END = 8.0
+LARGEST_LOG = 4 * 2**20  # bytes
 
 # When we are gone, even killed, the program takes its leave in good order; one that hangs ends all the same.
 PROGRAM = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading, time, traceback
 from {module} import flower_{name}
 
 def end_with_parent():
@@ -28,7 +29,13 @@ def end_with_parent():
 
 threading.Thread(target=end_with_parent, daemon=True).start()
 sys.argv[0] = "flower-{name}"
-flower_{name}()
+try:
+    flower_{name}()
+except SystemExit:
+    raise  # its end in good order
+except BaseException:
+    traceback.print_exc()
+os._exit(1)  # or threads that it left would keep it, deaf and dumb
 """
 
 
@@ -39,7 +46,7 @@ def start(
     log: Path,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a SuperLink or SuperNode; what it says is appended to `log`."""
+    """Start a SuperLink or SuperNode; what it says is appended to `log`, and a large one put aside before."""
     program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid(), patience=SECONDS_TO_END)
     home.mkdir(parents=True, exist_ok=True)
     quiet = {
@@ -50,6 +57,8 @@ def start(
         # A SuperLink starts its helpers by name.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
+    if log.exists() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_name(f"{log.name}.old"))
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-c", program, *map(str, arguments)],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +17,28 @@ from fedactive.sites.messages import Reply, Request
 
 log = logging.getLogger(__name__)
 
-# The coordinator refuses a SuperNode for a minute after another with the same key was killed.
-SECONDS_BEFORE_RESTART = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0  # seconds before a SuperNode that ended is started again
+
+# What a SuperNode says, and what that means to the people at the site.
+CONNECTED = "connected to the coordinator at {address}"
+NOT_ADMITTED = "the coordinator at {address} has not admitted this site (yet): send it {folder}/site.pub"
+MEANINGS = {
+    "SuperNode ID": CONNECTED,
+    "Connection successful": CONNECTED,
+    "Connection attempt failed": "the coordinator cannot be reached at {address}; trying again",
+    "CERTIFICATE_VERIFY_FAILED": "the certificate at {address} is not the one of the invitation",
+    "SSL: ": "what answers at {address} does not speak like a coordinator",
+    "412 Precondition Failed": NOT_ADMITTED,  # said by the gate
+    "code: 2004": "the coordinator counts an earlier connection of this site for up to a minute",
+}
+ENDED = "the SuperNode ended (see {folder}/flower.log) and is started again"
+WORDS = re.compile("|".join(map(re.escape, MEANINGS)))
+
+
+def meaning_of(said: str) -> str | None:
+    """What this comes to in the end."""
+    found = WORDS.findall(said)
+    return MEANINGS[found[-1]] if found else None
 
 
 class SuperNode:
@@ -29,9 +50,9 @@ class SuperNode:
         self.port = processes.free_port()
         secret = secrets.token_hex(32).encode()  # a new one for each start, which nobody else here knows
         self.secret_file = folder / "runner.secret"
-        self.secret_file.unlink(missing_ok=True)
         write_secret(self.secret_file, secret)
         self.runner = Runner(f"127.0.0.1:{self.port}", secret, answer)
+        self.told = ""
         self.stopped = threading.Event()
         self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep)]
 
@@ -47,26 +68,47 @@ class SuperNode:
         self.secret_file.unlink(missing_ok=True)
 
     def keep(self) -> None:
+        pause = FIRST_PAUSE
         while not self.stopped.is_set():
-            begun = time.monotonic()
-            process = processes.start(
-                "supernode",
-                [
-                    *("--superlink", self.coordinator, "--root-certificates", self.folder / "ca.pem"),
-                    *("--auth-supernode-private-key", self.folder / "site.key"),
-                    *("--isolation", "process", "--superexec-auth-secret-file", self.secret_file),
-                    *("--host", "127.0.0.1", "--port", self.port),
-                ],
-                home=self.folder / "flower",
-                log=self.folder / "flower.log",
-            )
-            while process.poll() is None and not self.stopped.wait(0.2):
-                pass
-            processes.end(process)
-            if not self.stopped.is_set():
-                log.warning(
-                    "the SuperNode ended after %.0f s (see %s) and is started again",
-                    time.monotonic() - begun,
-                    self.folder / "flower.log",
-                )
-                self.stopped.wait(SECONDS_BEFORE_RESTART)
+            meanings = self.run_once()
+            if self.stopped.is_set():
+                break
+            if not meanings or meanings[-1] == CONNECTED:
+                self.tell(ENDED)
+            if CONNECTED in meanings:
+                pause = FIRST_PAUSE
+            self.stopped.wait(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+
+    def run_once(self) -> list[str]:
+        """A SuperNode from its start to its end, and what it had to say, which people are told meanwhile."""
+        process = processes.start(
+            "supernode",
+            [
+                *("--superlink", self.coordinator, "--root-certificates", self.folder / "ca.pem"),
+                *("--auth-supernode-private-key", self.folder / "site.key"),
+                *("--isolation", "process", "--superexec-auth-secret-file", self.secret_file),
+                *("--host", "127.0.0.1", "--port", self.port),
+            ],
+            home=self.folder / "flower",
+            log=self.folder / "flower.log",
+        )
+        meanings: list[str] = []
+        with (self.folder / "flower.log").open(errors="replace") as said:
+            said.seek(0, os.SEEK_END)  # past earlier ones: this one has yet to load Flower
+            going_on = True
+            while going_on:
+                going_on = process.poll() is None and not self.stopped.wait(0.2)
+                meaning = meaning_of(said.read())
+                if meaning and [meaning] != meanings[-1:]:
+                    meanings.append(meaning)
+                    self.tell(meaning)
+        processes.end(process)
+        return meanings
+
+    def tell(self, meaning: str) -> None:
+        """Once, until there is something else to tell."""
+        if meaning != self.told:
+            sentence = meaning.format(address=self.coordinator, folder=self.folder)
+            log.log(logging.INFO if meaning == CONNECTED else logging.WARNING, sentence)
+        self.told = meaning
