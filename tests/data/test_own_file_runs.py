@@ -16,9 +16,11 @@ from fedactive.analysis.export import export
 from fedactive.analysis.report import write_report
 from fedactive.analysis.results import read_runs
 from fedactive.data import Dataset
+from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.models import MODELS
 from fedactive.progress import Silent
+from fedactive.sites.plan import Plan
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -127,3 +129,8 @@ def test_a_bad_file_leaves_no_run_folder(tmp_path: Path):
     assert done.returncode == 1
     assert done.stderr == "fedactive: mine.npz: not an .npz archive\n"
     assert not (tmp_path / "runs").exists()
+
+
+def test_between_sites_there_is_no_one_file(mine: Path):
+    with pytest.raises(ConfigurationError, match=r"mine\.npz' was given, allowed is a name, between sites"):
+        Plan.from_toml(f'dataset = "{mine}"')
