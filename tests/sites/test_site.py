@@ -107,6 +107,8 @@ def test_classes_may_be_corrected_until_somebody_has_labelled(sources):
 @pytest.mark.parametrize("there", range(len(FILES)))
 def test_an_interrupted_init_is_done_again(sources, there):
     made = make(sources)
+    with closing(made.store()) as store:
+        store.annotators.add("ada")
     first = (made.folder / "site.pub").read_bytes()
     for name in FILES[there:]:
         (made.folder / name).unlink()
@@ -115,6 +117,8 @@ def test_an_interrupted_init_is_done_again(sources, there):
     again = make(sources)
     assert keys.read_public_key(again.folder / "site.pub")[1] == "north"
     assert (again.folder / "site.pub").read_bytes() != first
+    with closing(again.store()) as store:
+        assert store.annotators.named("ada")
     with pytest.raises(UserError, match="is a site's already"):
         make(sources)
 

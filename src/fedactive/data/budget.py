@@ -9,6 +9,8 @@ def budget_per_client(samples: int, clients: int, percent: float) -> int:
     """B = int(round(N, -2)·q/K), the paper's rounding: CIFAR-10 250, SVHN 366, DermaMNIST 35 at q = 5%."""
     budget = int(round(samples, -2) * percent / (100 * clients))
     if budget < 1:
-        allowed = f"enough for one label per client ({samples} samples, {clients} clients)"
+        allowed = (
+            f"enough for one label per client ({samples} samples, rounded to hundreds, {clients} clients)"
+        )
         raise ConfigurationError("budget", percent, allowed)
     return budget
