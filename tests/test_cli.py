@@ -1,9 +1,12 @@
 """The command line as a user meets it: real processes."""
 
 import dataclasses
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -67,6 +70,9 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     folder = re.search(r"run folder: (.*)", done.stdout)[1]
     saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
     assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
+    again = fedactive("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs")
+    assert again.stdout.startswith("nothing is left to run: this run was finished before\n")
+    assert again.stdout.endswith(done.stdout[done.stdout.index("┏") :])
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,44 @@ def test_data_check_reports_each_file(tmp_path):
     done = fedactive("data", "check", "svhn", "--data-dir", tmp_path)
     assert done.returncode == 1
     assert "train_32x32.mat: not found" in done.stdout
+
+
+def test_options_of_a_plugin_that_are_numbers_are_listed_and_set(tmp_path):
+    plugin = tmp_path / "tempered.py"
+    plugin.write_text(
+        "from dataclasses import dataclass\n"
+        "from fedactive.query import Strategy, register\n"
+        "from fedactive.query.strategy import parameter\n"
+        "@register\n@dataclass(frozen=True)\n"
+        "class Tempered(Strategy):\n"
+        "    name, summary, paper, selectors, needs = 'tempered', '', '', ('none',), frozenset()\n"
+        "    temperature: float = parameter(0.5, (0.1, 0.5, 1.0), 'of the softmax')\n"
+        "    def select(self, pool, budget, rng):\n"
+        "        raise ValueError(f'at {self.temperature * 2}')\n"
+    )
+    listed = fedactive("strategies", "--plugin", plugin)
+    assert "temperature= 0.1" in listed.stdout, listed.stderr
+    small = ("--dataset", "digits", "--clients", 3, "--rounds", 2, "--fl-rounds", 1, "--workers", 1)
+    options = ("--strategy", "tempered", "--strategy-options", "temperature=1", "--runs-dir", tmp_path)
+    assert "ValueError: at 2.0" in fedactive("run", "--plugin", plugin, *small, *options).stderr
+
+
+def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedactive", "strategies"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == (None, "")
+    assert process.returncode == 130
 
 
 def test_version():

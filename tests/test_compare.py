@@ -1,15 +1,21 @@
 """Grids of real runs, as a user starts them."""
 
+import fcntl
+import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from fedactive.compare import Comparison, expand
+import fedactive.compare
+from fedactive.compare import Comparison, Job, expand, progress_line
 from fedactive.errors import ConfigurationError, RunError
 from fedactive.laboratory import run
 
@@ -39,6 +45,17 @@ def test_the_grid_is_every_combination_and_a_selector_is_only_for_those_that_hav
     assert len(expand({"alpha": ["0.1", "inf"], "dataset": "digits"})) == 2
     with pytest.raises(ConfigurationError, match="did you mean 'logo'"):
         expand({"strategy": ["random", "lgo"]})
+
+
+def test_options_are_only_for_strategies_that_have_some():
+    grid = expand(
+        {"strategy": ["logo", "random"], "strategy_options": ["micro=margin", "micro=entropy"], "seed": 1}
+    )
+    assert [(e.strategy, e.strategy_options) for e in grid] == [
+        ("logo", "micro=margin"), ("logo", ""), ("random", ""),
+    ]  # fmt: skip
+    with pytest.raises(ConfigurationError, match="did you mean 'micro'"):
+        expand({"strategy": ["logo", "random"], "strategy_options": "mikro=margin"})
 
 
 @pytest.mark.parametrize("name", ["rounds", "workers", "runs_dir"])
@@ -74,8 +91,74 @@ def test_settings_have_tables_of_their_own(tmp_path):
     config.write_text('strategy = "random"\nalpha = [0.1, inf]\n')
     done = compare(tmp_path / "runs", "--config", str(config), jobs=2)
     assert done.returncode == 0, done.stderr
+    assert "alpha 0.1, random, seed 1: accuracy" in done.stderr
+    assert "alpha inf, random, seed 1: accuracy" in done.stderr
     assert "alpha 0.1: test accuracy" in done.stdout
     assert "alpha inf: test accuracy" in done.stdout
+
+
+def test_the_table_is_of_the_rounds_asked_for_with_deviation_and_number_of_seeds(tmp_path):
+    longer = compare(tmp_path, "--strategy-options", "micro=entropy;micro=margin", strategy="logo", jobs=2)
+    assert longer.returncode == 0, longer.stderr
+    assert re.search(r"logo \(micro=margin\) │ +1 │ +[\d.]+ │ +[\d.]+ │\n", longer.stdout)
+    done = compare(tmp_path, strategy="logo", seed="1,2", rounds=1, jobs=1)
+    assert "2 runs, 1 done before" in done.stderr
+    assert re.search(r"logo +│ +2 │ +[\d.]+ ±[\d.]+ │\n", done.stdout)
+    assert done.stdout.endswith(f"\nnow: fedactive report {tmp_path} -o report.html\n")
+
+
+def test_a_log_file_tells_where_the_logs_are_and_how_far_it_has_got(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(fedactive.compare, "SECONDS_BETWEEN_LINES", 0.5)
+    console = Console(file=io.StringIO(), width=200)
+    Comparison([small(strategy="random", rounds=1, runs_dir=tmp_path)], 1, console=console).run()
+    first, *lines = console.file.getvalue().splitlines()
+    assert first == f"1 runs, 0 done before, 1 at a time; their logs: {tmp_path}/logs"
+    assert lines[0] == "FL rounds 0/3"
+
+
+def test_the_time_left_is_told_in_minutes_or_hours():
+    task = SimpleNamespace(completed=120.0, total=480.0, time_remaining=2400.0)
+    assert progress_line(task) == "FL rounds 120/480, about 40 min left"
+    task.time_remaining = 36000.0
+    assert progress_line(task) == "FL rounds 120/480, about 10 h left"
+
+
+def test_a_run_that_is_done_has_not_failed_whoever_did_it(tmp_path, small):
+    experiment = small(strategy="random", rounds=1, runs_dir=tmp_path)
+    refused = Job(experiment, "", subprocess.Popen([sys.executable, "-c", "exit(1)"]))
+    refused.process.wait()
+    comparison = Comparison([experiment], 1)
+    comparison.finish(refused)
+    assert refused.failed
+    run(experiment)
+    comparison.finish(refused)
+    assert not refused.failed
+
+
+def held(folder):
+    with open(folder / ".lock") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_runs_end_with_the_grid(tmp_path, how):
+    process = subprocess.Popen(
+        command(tmp_path, strategy="random", seed="1,2", jobs=2, **{"fl-rounds": 10_000}),
+        stderr=subprocess.DEVNULL,
+    )
+    while len(folders := [path.parent for path in tmp_path.glob("*/environment.json")]) < 2:
+        time.sleep(0.1)
+    assert all(map(held, folders))
+    process.send_signal(how)
+    process.wait(timeout=60)
+    waited = time.monotonic()
+    while any(map(held, folders)):
+        time.sleep(0.1)
+        assert time.monotonic() - waited < 20
 
 
 def test_a_run_that_fails_is_reported_and_stops_nobody(tmp_path):

@@ -18,7 +18,7 @@ def test_the_demo_ends_with_a_table_a_picture_and_run_folders(tmp_path, monkeypa
     fedactive.demo.demo(tmp_path)
     text = capsys.readouterr().out
     for name in ("logo", "entropy (global)", "entropy (local)", "random"):
-        assert re.search(rf"{re.escape(name)}\s+│\s+\d+\.\d", text)
+        assert re.search(rf"{re.escape(name)}\s+│\s+2 │\s+\d+\.\d ±\d", text)
     (folder,) = tmp_path.iterdir()
     assert (folder / "learning-curves.png").read_bytes().startswith(b"\x89PNG")
     runs = list(folder.glob("digits-*"))

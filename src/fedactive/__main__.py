@@ -1,5 +1,16 @@
-"""`python -m fedactive` is the same as `fedactive`."""
+"""The command `fedactive`, which is also `python -m fedactive`."""
 
-from fedactive.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from fedactive.cli import main  # here, for it takes seconds in which a user may press Ctrl-C
+
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -15,9 +16,17 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from fedactive import __version__
-from fedactive.analysis.curves import learning_curves, mean_curves, print_accuracy
+from fedactive.analysis.curves import learning_curves, print_accuracy
 from fedactive.analysis.report import write_report
-from fedactive.compare import JOBS_HELP, Comparison, expand, report_failures, require_data, shared_among
+from fedactive.compare import (
+    JOBS_HELP,
+    Comparison,
+    expand,
+    hold_lifeline,
+    report_failures,
+    require_data,
+    shared_among,
+)
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
@@ -29,6 +38,7 @@ from fedactive.progress import make_progress, resumable
 from fedactive.query import STRATEGIES
 from fedactive.query.plugins import load_file
 from fedactive.query.strategy import parameters_of
+from fedactive.runs import completed_rounds
 from fedactive.settings import Setting, settings_of
 from fedactive.sites.commands import coordinator_app, site_app
 from fedactive.state import LAST_FL_ROUNDS
@@ -82,6 +92,8 @@ def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     load_plugin(plugin)
     given = {name: text for name, text in flags.items() if text is not None}
     experiment = Experiment.from_toml(read_config(config), **given)
+    if completed_rounds(experiment.runs_dir / experiment.name) >= experiment.rounds:
+        print("nothing is left to run: this run was finished before")
     with resumable():
         print_result(run_experiment(experiment, make_progress()))
 
@@ -90,21 +102,27 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
     """Run a grid of experiments: strategies, selectors, seeds and settings, several at a time.
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
-    in the configuration file (seed = [1, 2, 3, 4]); every combination is a run. What is done is skipped, what
-    was stopped resumes, and a run that fails does not stop the others.
+    in the configuration file (seed = [1, 2, 3, 4]); every combination is a run. --strategy-options has commas
+    of its own: its values are separated by semicolons ('micro=entropy;micro=margin'). What is done is
+    skipped, what was stopped resumes, and a run that fails does not stop the others.
     """
     load_plugin(plugin)
-    given = {name: text.split(",") for name, text in flags.items() if text is not None}
+    separator = {"strategy_options": ";"}
+    given = {name: text.split(separator.get(name, ",")) for name, text in flags.items() if text is not None}
     grid = expand(parse_toml(read_config(config)) | given)
     require_data(grid)
     experiments, jobs = shared_among(grid, jobs)
     with resumable():
         finished = Comparison(experiments, jobs, plugin).run()
-    done = [job.folder for job in finished if not job.failed]
+    done = [job for job in finished if not job.failed]
     if done:
-        for setting, curves in learning_curves(done).groupby("setting"):
+        curves = learning_curves([job.folder for job in done])
+        # A run may have gone further, once.
+        wanted = curves["run"].map({job.folder.name: job.experiment.rounds for job in done})
+        for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
-            print_accuracy(mean_curves(curves), f"{where}test accuracy (%), mean over seeds, by % labelled")
+            print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
+        print(f"now: fedactive report {done[0].experiment.runs_dir} -o report.html")
     report_failures(finished)
 
 
@@ -175,7 +193,8 @@ def strategies(plugin: Plugin = None) -> None:
         table.add_column(column, overflow="fold")
     for name, strategy in sorted(STRATEGIES.items()):
         options = "\n".join(
-            f"{p.name}= {', '.join(p.metadata['choices'])} ({p.metadata['help']}; default {p.default})"
+            f"{p.name}= {', '.join(map(str, p.metadata['choices']))} "
+            f"({p.metadata['help']}; default {p.default})"
             for p in parameters_of(strategy)
         )
         what = f"{strategy.summary} ({strategy.paper})"
@@ -230,6 +249,8 @@ def print_result(result: Result) -> None:
 
 
 def main() -> None:
+    hold_lifeline()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended in good order, as by Ctrl-C
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         app()

@@ -1,13 +1,14 @@
 """Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
 
 On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). One
-that fails takes nobody along, and a grid that is stopped or killed goes on where it was: what is done is
-skipped, what was begun resumes.
+that fails takes nobody along. When the grid is stopped or killed its runs end, too, and it goes on where it
+was: what is done is skipped, what was begun resumes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -17,40 +18,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Task, TaskID
 
 from fedactive.crew import Crew, Turn
 from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
-from fedactive.experiment import Experiment
-from fedactive.progress import caption
+from fedactive.experiment import Experiment, setting_labels
+from fedactive.progress import caption, make_bars
 from fedactive.query import STRATEGIES
+from fedactive.query.strategy import parameters_of
 from fedactive.runs import completed_rounds, first_round_file
 from fedactive.settings import settings_of
 
+ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_LINES = 60.0  # where there is no terminal to show bars
 RUNS_PER_GPU = 4  # by default
 JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
 PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
+RESUMED = re.compile(r"after (\d+) FL rounds")
+LIFELINE = "FEDACTIVE_LIFELINE"  # in the environment of runs that end when their standard input does
 
 
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
     """The grid: one experiment for each combination of the values that are lists.
 
-    A selector says nothing to strategies that leave no choice, so these appear once, whatever selectors the
-    grid has.
+    A selector says nothing to strategies that leave no choice, nor do options to those that have none, so
+    these appear once, whatever selectors and options the grid has.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for item in settings_of(Experiment):
@@ -62,6 +61,8 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
         strategy = STRATEGIES.get(str(chosen.get("strategy")))
         if strategy is not None and len(strategy.selectors) == 1:
             chosen.pop("selector", None)
+        if strategy is not None and not parameters_of(strategy):
+            chosen.pop("strategy_options", None)
         experiment = Experiment.from_values(chosen)
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
@@ -78,7 +79,9 @@ class Job:
     """One run of the grid and how it is going."""
 
     experiment: Experiment
+    caption: str
     process: subprocess.Popen[bytes] | Turn | None = None
+    log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
     begun: float = 0.0
     fl_rounds: int = 0  # done, as far as its log tells
     note: str = "starting"
@@ -107,42 +110,52 @@ class Job:
 
     def look(self) -> None:
         """Read from the log how far the run has got."""
-        if found := PROGRESS.findall(self.read_log()):
+        log = self.read_log()
+        if resumed := RESUMED.search(log):
+            self.fl_rounds = int(resumed[1])
+        if found := PROGRESS.findall(log):
             al_round, fl_round, accuracy = found[-1]
             before = int(al_round) - 1 if fl_round else int(al_round)
             self.fl_rounds = before * self.experiment.fl_rounds + int(fl_round or 0)
             self.note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy}"
 
     def read_log(self) -> str:
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
+        log = self.log.read_bytes() if self.log.exists() else b""
+        return log[self.log_begins :].decode(errors="replace")
 
 
 @dataclass
 class Comparison:
-    """Runs a grid with `jobs` processes at a time."""
+    """Runs a grid, `jobs` runs at a time."""
 
     experiments: Sequence[Experiment]
     jobs: int
     plugin: Path | None = None
     console: Console = field(default_factory=lambda: Console(stderr=True))
     crews: dict[str, Crew] = field(default_factory=dict)  # by precision, which torch sets for a whole process
+    lifeline: tuple[int, int] = field(default_factory=os.pipe)  # ours to hold, and closed when we are gone
 
     def run(self) -> list[Job]:
         """All runs of the grid, those that failed marked; raises only what stops the comparison itself."""
-        everything = [Job(experiment) for experiment in self.experiments]
+        settings = setting_labels([vars(experiment) for experiment in self.experiments])
+        everything = [
+            Job(experiment, ", ".join(filter(None, [setting, caption(experiment)])))
+            for experiment, setting in zip(self.experiments, settings, strict=True)
+        ]
         waiting = [job for job in everything if not job.done]
         running: list[Job] = []
         skipped = len(everything) - len(waiting)
-        self.console.print(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time")
-        with self.bars() as bars:
-            overall = bars.add_task(
-                "all runs, in FL rounds", total=sum(job.total for job in waiting), note=""
-            )
+        where = f"; their logs: {waiting[0].log.parent}" if waiting else ""
+        self.say(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time{where}")
+        told = time.monotonic()
+        # One bar for each run that is going on, below one for all.
+        with make_bars([ALL, *(job.caption for job in waiting)], self.console) as bars:
+            overall = bars.add_task(ALL, total=sum(job.total for job in waiting), note="")
             try:
                 while waiting or running:
                     while len(running) < self.jobs and (job := self.next_job(waiting, running)):
                         self.start(job)
-                        job.bar = bars.add_task(caption(job.experiment), total=job.total, note=job.note)
+                        job.bar = bars.add_task(job.caption, total=job.total, note=job.note)
                         running.append(job)
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     for job in list(running):
@@ -152,14 +165,18 @@ class Comparison:
                         bars.update(job.bar, completed=job.fl_rounds, note=job.note)
                         if job.process.poll() is not None:
                             bars.remove_task(job.bar)
-                            self.finish(job, bars.console)
+                            self.finish(job)
                             running.remove(job)
                     bars.update(overall, completed=sum(job.fl_rounds for job in everything))
+                    if not self.console.is_terminal and time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+                        told = time.monotonic()
+                        self.say(progress_line(bars.tasks[0]))
             finally:
-                for job in running:  # stopped in the middle: the runs go on from their checkpoints next time
-                    assert job.process is not None
-                    job.process.terminate()
-                    job.process.wait()
+                processes = [job.process for job in running if job.process is not None]
+                for process in processes:  # stopped in the middle: they go on from checkpoints next time
+                    process.terminate()
+                for process in processes:
+                    process.wait()
                 for crew in self.crews.values():
                     crew.dismiss()
         return everything
@@ -179,7 +196,8 @@ class Comparison:
         try:
             job.log.parent.mkdir(parents=True, exist_ok=True)
             config.write_text(job.experiment.to_toml())
-            job.log.write_text("")
+            job.log.touch()
+            job.log_begins = job.log.stat().st_size
         except OSError as error:
             raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
         job.begun = time.monotonic()
@@ -190,13 +208,13 @@ class Comparison:
         if self.plugin is not None:
             command += ["--plugin", str(self.plugin)]
         threads = str(max(1, usable_cores() // self.jobs))
-        with job.log.open("w") as log:
+        with job.log.open("a") as log:
             job.process = subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
+                stdin=self.lifeline[0],
+                env=os.environ | {LIFELINE: "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
             )
 
     def crew(self, job: Job) -> Crew:
@@ -206,22 +224,37 @@ class Comparison:
             self.crews[precision] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{precision}.log"))
         return self.crews[precision]
 
-    def finish(self, job: Job, console: Console) -> None:
-        assert job.process is not None
+    def finish(self, job: Job) -> None:
         seconds = time.monotonic() - job.begun
-        job.failed = job.process.poll() != 0 or not job.done
+        job.failed = not job.done
         job.fl_rounds = job.total
         if not job.failed:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
         what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
-        console.print(f"{caption(job.experiment)}: {job.note}  {what}", soft_wrap=True, highlight=False)
+        self.say(f"{job.caption}: {job.note}  {what}")
 
-    def bars(self) -> Progress:
-        """One bar for each run that is going on, below one for all; they count FL rounds."""
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
-        times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
-        return Progress(*columns, *times, console=self.console)
+    def say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, highlight=False)
+
+
+def progress_line(task: Task) -> str:
+    line = f"FL rounds {task.completed:.0f}/{task.total:.0f}"
+    if task.time_remaining is None:
+        return line
+    minutes = math.ceil(task.time_remaining / 60)
+    return f"{line}, about {f'{minutes} min' if minutes < 120 else f'{minutes / 60:.0f} h'} left"
+
+
+def hold_lifeline() -> None:
+    """In a run of a grid: end when the grid is gone. A run started by hand depends on nobody."""
+
+    def wait() -> None:
+        os.read(0, 1)  # nothing is ever written: it returns when the other end is closed
+        os._exit(1)
+
+    if os.environ.pop(LIFELINE, None):
+        Thread(target=wait, daemon=True).start()
 
 
 def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:

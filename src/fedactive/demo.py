@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedactive.analysis.curves import learning_curves, mean_curves, plot_learning_curves, print_accuracy
+from fedactive.analysis.curves import learning_curves, plot_learning_curves, print_accuracy
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
 from fedactive.progress import make_progress
@@ -51,7 +51,7 @@ def demo(runs_dir: Path) -> None:
     results = run_all(experiments, make_progress())
     curves = learning_curves([result.folder for result in results])
 
-    print_accuracy(mean_curves(curves), f"Test accuracy (%), mean of {len(SEEDS)} seeds, by percent labelled")
+    print_accuracy(curves, "Test accuracy (%) by percent labelled, mean ± deviation over seeds")
 
     picture = folder / "learning-curves.png"
     plot_learning_curves(curves, "Digits, 5 clients, alpha 0.1", picture)

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,3 +195,12 @@ def strategy_label(experiment: Mapping[str, Any]) -> str:
     details = [] if experiment["selector"] in ("none", "both") else [experiment["selector"]]
     details += filter(None, [experiment.get("strategy_options")])
     return str(experiment["strategy"]) + (f" ({', '.join(details)})" if details else "")
+
+
+def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
+    names = dict.fromkeys(name for experiment in experiments for name in experiment)
+    same = {"strategy", "selector", "strategy_options", "seed"}
+    same |= {item.name for item in settings_of(Experiment) if not item.identity}
+    varied = [name for name in names if name not in same and len({str(e.get(name)) for e in experiments}) > 1]
+    return [", ".join(f"{name} {e.get(name)}" for name in varied if e.get(name) != "") for e in experiments]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
+from rich.table import Column
 
 from fedactive.experiment import Experiment, strategy_label
 
 SECONDS_BETWEEN_LINES = 20.0
+SECONDS_OF_SPEED = 600.0  # that tell how long it will take
 
 
 class Progress(Protocol):
@@ -47,7 +55,10 @@ class Lines:
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         if fl_rounds_done:
-            self.say(f"{caption(experiment)}: resuming after {fl_rounds_done} FL rounds")
+            # As far as this a run need not have been begun: strategies do not differ in AL round 1.
+            shared = fl_rounds_done == experiment.fl_rounds
+            how = "going on from the shared AL round 1," if shared else "resuming"
+            self.say(f"{caption(experiment)}: {how} after {fl_rounds_done} FL rounds")
 
     def querying(self, al_round: int) -> None: ...
 
@@ -67,21 +78,35 @@ class Lines:
         print(line, file=self.file, flush=True)
 
 
+def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
+    """Bars in FL rounds, each with a note. Where it is narrow they give way first, then texts are wrapped."""
+    beside = 56  # columns that the rest needs, with a short bar
+
+    def text() -> Column:
+        return Column(no_wrap=console.width >= beside + max(map(len, captions), default=0))
+
+    def number() -> Column:
+        return Column(no_wrap=True)
+
+    return RichProgress(
+        TextColumn("{task.description}", table_column=text()),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(table_column=number()),
+        TextColumn("{task.fields[note]}", table_column=text()),
+        TimeElapsedColumn(table_column=number()),
+        TimeRemainingColumn(table_column=number()),
+        console=console,
+        speed_estimate_period=SECONDS_OF_SPEED,
+    )
+
+
 class Bars:
     """One bar per run, in FL rounds, with the AL round and the accuracy beside it."""
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         # A display of its own for each run: one that is started again would draw the finished bars again.
-        self.bars = RichProgress(
-            TextColumn("{task.description:24}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        self.bars = make_bars([caption(experiment)], Console(stderr=True))
         total = experiment.rounds * experiment.fl_rounds
         self.task = self.bars.add_task(caption(experiment), total=total, completed=fl_rounds_done, note="")
         self.bars.start()

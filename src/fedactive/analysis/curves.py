@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -41,15 +42,23 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(table.columns[-1], ascending=False)
 
 
-def print_accuracy(means: pd.DataFrame, title: str) -> None:
-    """A table of `mean_curves` in the terminal."""
+def print_accuracy(curves: pd.DataFrame, title: str) -> None:
+    """A table in the terminal like `mean_curves`, with the deviation over seeds, and how many they are."""
+
+    def cell(seeds: pd.Series) -> str:
+        return f"{seeds.mean():.1f}" + (f" ±{seeds.std():.1f}" if len(seeds) > 1 else "")
+
+    means = mean_curves(curves)
+    cells = curves.pivot_table(index="strategy", columns="labelled", values="accuracy", aggfunc=cell)
     table = Table(title=title)
     table.add_column("strategy")
+    table.add_column("seeds", justify="right")
     for percent in percents(means.columns.to_numpy()):
         table.add_column(percent, justify="right")
-    for name, row in means.iterrows():
-        table.add_row(str(name), *("" if np.isnan(value) else f"{value:.1f}" for value in row))
-    Console().print(table)
+    for name, row in cells.reindex(means.index).fillna("").iterrows():
+        seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
+        table.add_row(str(name), str(seeds), *row)
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)  # a file has room for all columns
 
 
 def percents(values: np.ndarray) -> list[str]:

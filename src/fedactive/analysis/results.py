@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from fedactive.analysis.diversity import Counts
 from fedactive.analysis.finding import read_all
 from fedactive.analysis.reading import Skipped, listed
-from fedactive.analysis.stored import DEFAULTS, MACHINE, StoredRun, longest
+from fedactive.analysis.stored import DEFAULTS, StoredRun, longest
 from fedactive.errors import RunError
-from fedactive.experiment import strategy_label
+from fedactive.experiment import setting_labels, strategy_label
 
-NOT_A_SETTING = {"strategy", "selector", "strategy_options", "seed"} | MACHINE
 UNFINISHED = "is not finished; start its command again to resume it"
 
 
@@ -75,7 +73,7 @@ def _seconds(run: StoredRun) -> dict[str, float]:
 
 def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
     settings = [DEFAULTS | run.settings for run in runs.values()]
-    labels = _setting_labels([dict(run.identity) for run in runs.values()])
+    labels = setting_labels([dict(run.identity) for run in runs.values()])
     names = dict.fromkeys(name for given in settings for name in given)
     rows = [
         {
@@ -92,17 +90,6 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
         for (name, run), given, setting in zip(runs.items(), settings, labels, strict=True)
     ]
     return pd.DataFrame(rows)
-
-
-def _setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
-    names = dict.fromkeys(name for experiment in experiments for name in experiment)
-    varied = [
-        name
-        for name in names
-        if name not in NOT_A_SETTING and len({str(e.get(name)) for e in experiments}) > 1
-    ]
-    return [", ".join(f"{name} {e.get(name)}" for name in varied if e.get(name) != "") for e in experiments]
 
 
 def _curves(runs: Mapping[str, StoredRun], configuration: pd.DataFrame) -> pd.DataFrame:

@@ -198,7 +198,8 @@ def parse_options(name: str, text: str) -> dict[str, Any]:
 def _choice(item: dataclasses.Field[Any], text: str) -> Any:
     """The choice that is written so, or that is the same number."""
     choices = {str(choice): choice for choice in item.metadata["choices"]}
-    kind = type(item.default)
+    default: Any = item.default
+    kind = type(default)
     if kind is not bool:  # of which every text would be true
         with suppress(ValueError):
             text = str(kind(text))
