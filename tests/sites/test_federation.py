@@ -172,6 +172,23 @@ def test_a_run_goes_on_without_a_site_that_is_dismissed_meanwhile(small, tmp_pat
     assert labels.get(1, 0) == (labels[0] // 2 if kind == "train" else 0)
 
 
+def test_what_a_dismissed_site_has_labelled_ends_no_round(small, tmp_path):
+    gone = set()
+    transport, run = run_with(small, tmp_path, dismissed=lambda: gone, rounds=1)
+    late = transport.annotators[0]
+    late.busy = False
+
+    def dismiss(k, request, reply):
+        if request.kind == "label_status" and k == 0:
+            late.busy = bool(gone)
+        if request.kind == "label_status" and k == 1 and not reply.values["pending"]:
+            gone.add(1)
+        return reply
+
+    transport.tamper = dismiss
+    assert run().selections["client"].unique().tolist() == [0, 2]
+
+
 def test_a_run_whose_sites_were_all_dismissed_ends(small, tmp_path):
     _, run = run_with(small, tmp_path, dismissed=lambda: {0, 1, 2})
     with pytest.raises(RunError, match="all sites of this run were dismissed"):

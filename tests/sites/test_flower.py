@@ -5,11 +5,14 @@ It has a hard life: in the first AL round a site is killed, in the second the co
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import httpx
 import numpy as np
@@ -18,6 +21,7 @@ import torch
 from flwr.app import MetricRecord
 from flwr.app.message.arraychunk import ArrayChunk
 from flwr.proto.message_pb2 import PushObjectRequest
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from flwr.supercore.inflatable.inflatable_object import (
     get_object_body,
     get_object_type_from_object_content,
@@ -25,14 +29,16 @@ from flwr.supercore.inflatable.inflatable_object import (
 from recorder import Recorder, record_at
 
 from fedactive import laboratory
-from fedactive.errors import UserError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
 from fedactive.runs import read_checkpoint
 from fedactive.sites import watch
 from fedactive.sites.flower import processes, wire
+from fedactive.sites.flower.gate import REFUSED
+from fedactive.sites.flower.supernode import NOT_ADMITTED, meaning_of
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.journal import read_status
-from fedactive.sites.keys import make_authority_and_certificate, make_site_key
+from fedactive.sites.keys import make_authority_and_certificate, make_site_key, read_public_key
 from fedactive.sites.rehearsal import Rehearsal, end, wait_for
 from fedactive.split import split
 
@@ -146,6 +152,11 @@ def test_three_sites_give_the_laboratorys_numbers(experiment, rehearsal, finishe
     np.testing.assert_allclose(measured, expected[measured.index], atol=1e-9)
 
 
+def test_a_site_says_that_it_is_connected(rehearsal, finished):
+    for site in rehearsal.sites:
+        assert "connected to the coordinator at" in (rehearsal.folder / f"{site.name}.log").read_text()
+
+
 # --------------------------------------------------------------------------------------------- privacy
 
 COUNTS = {"requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all", "images", "samples"}
@@ -224,7 +235,7 @@ def test_an_unknown_key_is_refused(rehearsal, finished, tmp_path):
     ca = rehearsal.coordinator.folder / "ca.pem"
     said = supernode(tmp_path, rehearsal.coordinator, tmp_path / "key", ca)
     assert "SuperNode ID" not in said
-    assert "Failed to activate SuperNode" in said
+    assert meaning_of(said) == NOT_ADMITTED
 
 
 def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished, tmp_path):
@@ -233,7 +244,7 @@ def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished
         tmp_path, rehearsal.coordinator, rehearsal.sites[0].folder / "site.key", tmp_path / "ca.pem"
     )
     assert "SuperNode ID" not in said
-    assert "CERTIFICATE_VERIFY_FAILED" in said or "certificate verify failed" in said
+    assert "is not the one of the invitation" in meaning_of(said)
 
 
 @pytest.mark.parametrize("path", ["/v1/control/list-nodes", "/v1/runtime/acquire-task", "/docs", "/health"])
@@ -243,5 +254,57 @@ def test_the_gate_lets_nothing_but_sites_in(rehearsal, finished, path):
     assert httpx.post(url + path, verify=trusted).status_code == 404
     dotted = httpx.post(url + "/v1/fleet/../control/list-nodes", verify=trusted)
     assert dotted.status_code == 404
+    assert httpx.post(url + "/v1/fleet/pull-messages", verify=trusted).status_code == REFUSED
     # A site's own calls get through, and are refused without its signature.
-    assert httpx.post(url + "/v1/fleet/pull-messages", verify=trusted).status_code in (400, 401, 415)
+    key = base64.b64encode(rehearsal.coordinator.keys()[0].encode()).decode()
+    posing = httpx.post(
+        url + "/v1/fleet/pull-messages", verify=trusted, headers={FLEET_HTTP_PUBLIC_KEY_HEADER: key}
+    )
+    assert posing.status_code in (400, 401, 415)
+
+
+# ------------------------------------------------------------------------------------- coming and going
+
+
+def test_admission_can_be_repeated_and_done_at_the_same_time(rehearsal, finished, tmp_path):
+    coordinator = rehearsal.coordinator
+    with pytest.raises(UserError, match=r"north.*site.pub is admitted already, as north"):
+        coordinator.admit(rehearsal.sites[0].folder / "site.pub", "another name")
+    names = ["one", "two", "three"]
+    for name in names:
+        make_site_key(tmp_path / name, tmp_path / f"{name}.pub", name)
+    with closing(coordinator.control()) as control:  # an admission that was killed halfway
+        control.admit(read_public_key(tmp_path / "one.pub")[0], "one")
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda name: coordinator.admit(tmp_path / f"{name}.pub", None), names))
+    known = coordinator.all_sites()
+    assert {site.name for site in known[3:]} == set(names)
+    assert len({site.node for site in known}) == 6
+    for name in [*names, "one"]:  # this can be repeated, too
+        coordinator.dismiss(name)
+    with pytest.raises(UserError, match="this key was dismissed; the site needs a new one"):
+        coordinator.admit(tmp_path / "one.pub", "somebody else")
+    with pytest.raises(ConfigurationError, match="a name that no other site has or had"):
+        coordinator.admit(tmp_path / "one.pub", None)
+    with pytest.raises(ConfigurationError, match="did you mean 'north'"):
+        coordinator.dismiss("nord")
+    assert [site.name for site in coordinator.sites()] == ["north", "south", "west"]
+
+
+def test_a_run_is_stopped_and_goes_on_without_a_site_that_was_dismissed(rehearsal, finished):
+    coordinator = rehearsal.coordinator
+    short = PLAN.replace('"logo"', '"random"').replace("rounds = 2", "rounds = 1")
+    plan = coordinator.keep_plan(short)
+    folder = coordinator.run_folder(plan)
+    with ThreadPoolExecutor() as threads:
+        watching = threads.submit(watch.run, coordinator, plan)
+        wait_for(lambda: "AL round 1" in read_status(folder)["phase"], "AL round 1", PATIENCE)
+        watch.stop(coordinator, plan)
+        with pytest.raises(UserError, match="the same command goes on from where it was"):
+            watching.result(PATIENCE)
+    with pytest.raises(UserError, match="no run of this plan is going on"):
+        watch.stop(coordinator, plan)
+    coordinator.dismiss("west")
+    assert watch.run(coordinator, plan).selections["client"].unique().tolist() == [0, 1]
+    west = rehearsal.sites[2].folder
+    wait_for(lambda: "412 Precondition Failed" in (west / "flower.log").read_text(), "the refusal", PATIENCE)

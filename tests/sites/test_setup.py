@@ -27,7 +27,7 @@ from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.sites import coordinator as admission
 from fedactive.sites.coordinator import Coordinator
-from fedactive.sites.flower.gate import LARGEST_CALL, gate
+from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, gate
 from fedactive.sites.journal import Journal, read_status
 from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.site import Site, read_test_images
@@ -70,6 +70,7 @@ def test_the_servers_certificate_is_for_its_address_and_of_its_authority(coordin
 def test_secrets_are_the_owners_alone(coordinator, site):
     secrets = [coordinator.folder / "server.key", site.folder / "site.key", site.folder / "page.secret"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    assert stat.S_IMODE(coordinator.folder.stat().st_mode) == 0o700
     for folder in (coordinator.folder, site.folder):
         for path in folder.rglob("*"):
             if path.is_file() and path not in secrets:
@@ -258,11 +259,11 @@ def test_the_gate_reads_nothing_of_what_strangers_say(coordinator):
 
     admitted(coordinator, 2)
     app = gate("127.0.0.1:1", coordinator.folder / "ca.pem", coordinator.keys)
-    assert answer_of(app, "/v1/fleet/push-object", unread()) == 412
-    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 2")) == 412
+    assert answer_of(app, "/v1/fleet/push-object", unread()) == REFUSED
+    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 2")) == REFUSED
     assert answer_of(app, "/v1/fleet/push-object", b"x", **bearing("key 1")) == 503
     admitted(coordinator, 3, dismissed={1})  # holds at once
-    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 1")) == 412
+    assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 1")) == REFUSED
     assert answer_of(app, "/v1/fleet/push-object", b"x", **bearing("key 2")) == 503
 
 

@@ -53,6 +53,7 @@ class Coordinator:
             raise UserError(f"{folder} is a coordinator's already, and its sites trust these certificates")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)  # its key and all global models are nobody else's
             make_authority_and_certificate(folder, list(dict.fromkeys([host, "localhost", "127.0.0.1"])))
             Invitation(address, (folder / "ca.pem").read_text()).write(folder / "invitation.toml")
         except OSError as error:

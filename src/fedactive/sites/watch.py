@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -53,6 +55,18 @@ def stop(coordinator: Coordinator, plan: Plan) -> None:
         if flower_run is None:
             raise RunError("no run of this plan is going on")
         control.stop(flower_run)
+    while is_held(coordinator.run_folder(plan)):  # the process that Flower started hears of it a little later
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def is_held(folder: Path) -> bool:
+    """Does a process still write in this run folder?"""
+    with open(folder / ".lock", "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def find(coordinator: Coordinator, control: Control, plan: Plan) -> int | None:

@@ -19,11 +19,10 @@ from pathlib import Path
 import httpx
 import uvicorn
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
-from flwr.supercore.error import ApiErrorCode
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fedactive.sites.listening import listen
@@ -33,12 +32,7 @@ FLEET = "/v1/fleet/"
 MOST_CONNECTIONS = 512  # a site has one or two
 LARGEST_CALL = 64 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
 HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"}
-
-# In Flower's words. By a 403 a SuperNode would understand that a run has ended, and go on calling.
-REFUSAL = {
-    "code": ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED,
-    "detail": "Failed to activate SuperNode: the coordinator has not admitted its key, or has dismissed it.",
-}
+REFUSED = 412  # by a 403 a SuperNode would understand that a run has ended, and go on calling
 
 
 def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
@@ -53,7 +47,7 @@ def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> 
     async def forward(request: Request) -> Response:
         given = request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER)
         if given not in {b64encode(key.encode()).decode() for key in keys()}:
-            return JSONResponse(REFUSAL, 412)
+            return PlainTextResponse("this key is not admitted, or was dismissed", REFUSED)
         if int(request.headers.get("content-length", LARGEST_CALL + 1)) > LARGEST_CALL:
             return PlainTextResponse("too large", 413)
         headers = [(name, value) for name, value in request.headers.items() if name not in HOP_BY_HOP]
