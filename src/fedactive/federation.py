@@ -25,6 +25,10 @@ class Query:
     scores: Tensor
 
 
+# The names, in a run's records, of what a query takes time for; evaluations are for us, not for the query.
+LOCAL_ONLY_TRAINING, SCORING, SELECTION = QUERY_PHASES = ("local-only training", "scoring", "selection")
+
+
 @dataclass(frozen=True)
 class QueryPhase:
     """All clients' queries of an AL round, with what was learnt on the way."""
@@ -33,7 +37,7 @@ class QueryPhase:
     local_only: list[Evaluation] = field(
         default_factory=list
     )  # of the clients' local-only models, if trained
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
 class Federation(Protocol):

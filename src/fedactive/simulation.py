@@ -19,7 +19,7 @@ from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights, placed
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase
 from fedactive.query import Outputs, Pool, make_strategy
 from fedactive.query.strategy import require_contract
 from fedactive.randomness import Randomness
@@ -56,7 +56,7 @@ class Simulation:
             )
         seconds: dict[str, float] = {}
         models: dict[str, list[Weights]] = {"global": [weights] * self.clients}
-        with self.clock(seconds, "local-only training"):
+        with self.clock(seconds, LOCAL_ONLY_TRAINING):
             if "local" in self.strategy.needs:
                 # One fresh initialisation for all clients, new in each AL round.
                 fresh = self.engine.spec.initial_weights(
@@ -65,9 +65,9 @@ class Simulation:
                 models["local"] = self.train_alone(al_round, fresh)
             if "finetuned" in self.strategy.needs:
                 models["finetuned"] = self.train_alone(al_round, weights)
-        with self.clock(seconds, "scoring"):
+        with self.clock(seconds, SCORING):
             pools = self.views(models)
-        with self.clock(seconds, "selection"):
+        with self.clock(seconds, SELECTION):
             queries = self.ask(al_round, pools)
         with self.clock(seconds, "local-only evaluation"):
             accuracy = [self.evaluate(w) for w in models.get("local", [])]

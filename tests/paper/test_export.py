@@ -15,6 +15,7 @@ from fedactive.analysis.results_file import FILE, read_results
 from fedactive.analysis.run_folder import run_folder
 from fedactive.analysis.stored import longest
 from fedactive.errors import RunError
+from fedactive.federation import QUERY_PHASES
 from fedactive.laboratory import run_all
 from fedactive.paper.commands import app
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
@@ -62,6 +63,9 @@ def test_a_real_run_comes_back_whole(small, tmp_path, results):
     folders = [result.folder for result in run_all(experiments)]
     export(folders, results)
     for folder, back in zip(folders, stored_runs(results), strict=True):
+        phases = back.content.al_rounds[1].seconds
+        assert set(QUERY_PHASES) < set(phases)  # or else a query would cost nothing
+        assert back.query_seconds_in(2) == sum(phases[phase] for phase in QUERY_PHASES) / 3
         run = run_folder(folder)
         assert (back.name, back.identity, back.content) == (run.name, run.identity, run.content)
         pd.testing.assert_frame_equal(back.emd, run.emd)

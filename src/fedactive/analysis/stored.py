@@ -19,12 +19,12 @@ from fedactive.analysis.diversity import accuracy_matrix, count_matrix, emd_by_r
 from fedactive.data.own_file import short_name
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
+from fedactive.federation import QUERY_PHASES
 from fedactive.settings import settings_of
 from fedactive.state import mean_of_last
 
 DEFAULTS = {item.name: item.default for item in settings_of(Experiment) if item.identity}
 MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}  # decide no results
-QUERY_PHASES = ("local-only training", "scoring", "selection")  # evaluations are for us, not for the query
 
 Identity = tuple[tuple[str, Any], ...]
 
