@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 
 import numpy as np
 import pytest
@@ -21,6 +22,18 @@ def test_charts_escape_names_and_stand_odd_numbers():
     assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
     assert "<b>" not in line_chart([one_point], "title", "x", "y")
     assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
+
+
+def x_ticks(points, width=840):
+    chart = line_chart([Line("logo", 0, points, points, points, points)], "t", "x", "y", size=(width, 430))
+    return re.findall(r'y="406.0" text-anchor="middle" class="">(.*?)<', chart)
+
+
+def test_few_points_are_named_themselves():
+    assert x_ticks([1.0, 2.0]) == ["1", "2"]
+    assert x_ticks([4.87, 9.74, 14.6]) == ["5", "10", "15"]
+    assert x_ticks([5.0 * r for r in range(1, 17)]) == ["20", "40", "60", "80"]
+    assert x_ticks([5.0 * r for r in range(1, 9)], width=300) != [str(5 * r) for r in range(1, 9)]  # no room
 
 
 def test_classes_of_a_heat_map_can_be_told_apart():

@@ -28,6 +28,10 @@ def test_the_picture_names_every_strategy(tmp_path):
     text = (tmp_path / "curves.svg").read_text()
     assert "logo  83.5" in text
     assert "random  81.5" in text
+    plot_learning_curves(curves.drop(index=[3, 4, 5]), "title", tmp_path / "curves.svg")  # LoGo's seed 2
+    text = (tmp_path / "curves.svg").read_text()
+    assert "logo (seeds: 1)  83.0" in text
+    assert "random (seeds: 2)  81.5" in text
 
 
 def test_labels_never_overlap():
@@ -50,6 +54,7 @@ def test_labels_stay_above_the_floor():
         ([0.7, 1.4], ["0.7%", "1.4%"]),
         ([0.13, 0.26], ["0.13%", "0.26%"]),
         ([5.0], ["5%"]),
+        ([4.87, 90.13, 100.0, 100.0], ["5%", "90%", "100%", "100%"]),
     ],
 )
 def test_percents_have_the_digits_that_tell_them_apart(values, shown):

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
 from fedactive.analysis.export import export
-from fedactive.analysis.panels.accuracy import accuracy_table
+from fedactive.analysis.panels import images
+from fedactive.analysis.panels.accuracy import accuracy_table, band_note
 from fedactive.analysis.panels.class_balance import emd_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import RunError
@@ -74,6 +76,30 @@ def test_best_and_second_go_by_what_is_shown():
     assert ranks == {"a": ["", ""], "b": ["", "best"], "c": ["", "second"], "d": ["", "second"]}
 
 
+def test_means_over_fewer_seeds_say_so():
+    rows = [("a", 1, 2), ("a", 2, 1), ("b", 1, 2)]  # strategy, seed, AL rounds
+    table = pd.DataFrame(
+        [(name, seed, r, 0.5 * r, 50.0 + seed) for name, seed, last in rows for r in range(1, last + 1)],
+        columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
+    )
+    shown = {name: [str(cell.text) for cell in cells] for name, cells in accuracy_table(table).rows}
+    few = "<small> (1)</small>"
+    assert shown["a"][0] == "2"
+    assert few not in shown["a"][1]
+    assert few in shown["a"][2]
+    assert few not in "".join(shown["b"])
+    assert "Not all points have equally many seeds: see the table." in band_note(table)
+    assert "Not all" not in band_note(table[table["al_round"] == 1].query("strategy == 'a'"))
+
+
+def test_small_budgets_have_headings_that_differ():
+    table = pd.DataFrame(
+        [("a", 1, r, 0.4 * r, 50.0) for r in (1, 2, 3)],
+        columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
+    )
+    assert accuracy_table(table).columns == ["strategy", "seeds", "0.4%", "0.8%", "1.2%"]
+
+
 def selections(row):
     return pd.read_parquet(Path(row["folder"]) / "selections.parquet")
 
@@ -102,6 +128,16 @@ def test_thumbnails_are_the_queried_images(made, digits):
     assert f'<img src="{png(image)}" alt="{digits.classes[int(query["label"])]}"' in page
     assert "Images are shown in the first setting of digits only." in page
     assert page.count("<img ") <= 2 * 100
+
+
+def test_captions_tell_classes_apart(made, digits, tmp_path, monkeypatch):
+    """Where few letters have room: by a number, and whole where one points at them."""
+    names = ["melanoma", "melanocytic nevi", *map(str, range(2, 10))]
+    monkeypatch.setattr(images, "load", lambda *_: replace(digits, classes=names))
+    write_report([Path(made[0].configuration["folder"].iloc[0])], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    captions = set(re.findall(r'<figure title="([^"]+)">.*?<figcaption>(.*?)</figcaption>', page))
+    assert {("melanoma", "0 mel…"), ("melanocytic nevi", "1 mel…")} <= captions
 
 
 def test_images_that_are_not_there_are_told(made, tmp_path):
@@ -242,6 +278,16 @@ def test_tables_sort_by_keyboard_and_say_so(address, browser):
     assert up["values"] == sorted(up["values"])
     assert up["sorted"] == 1
     assert browser.console() == []
+
+
+def test_names_at_the_ends_of_lines_are_whole(address, browser):
+    browser.open(address, 1280)
+    over = browser.run(
+        """return [...document.querySelectorAll("svg.lines .name")].map(
+          t => t.getBBox().x + t.getBBox().width - t.closest("svg").viewBox.baseVal.width);"""
+    )
+    assert len(over) == 2 * 5 * 2
+    assert max(over) <= 0
 
 
 @pytest.mark.parametrize("width", [390, 1200])

@@ -16,7 +16,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from fedactive.analysis.curves import PALETTE, spread
+from fedactive.analysis.curves import PALETTE, percents, spread
 
 # Outlines around the origin: circle, square, diamond, triangles, plus, cross.
 SHAPES = (
@@ -81,11 +81,17 @@ def line_chart(
     """Lines with bands, each named at its end with its last value."""
     width, height = size
     longest = max(len(line.name) for line in lines) + digits + 4
-    left, top, right, bottom = 46, 26, 30 + 6.6 * longest, height - 42
+    left, top, right, bottom = 46, 26, 30 + 7.5 * longest, height - 42
     x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
     x1 += x1 == x0  # one point has no width
     y_ticks = ticks(min(min(line.low) for line in lines), max(max(line.high) for line in lines))
     y0, y1 = y_ticks[0], y_ticks[-1]
+
+    points = max((line.x for line in lines), key=len)
+    if len(points) <= min(8, (width - right - left) / 30):  # more would be too close together
+        x_ticks = [(x, p.rstrip("%")) for x, p in zip(points, percents(np.array(points)), strict=True)]
+    else:
+        x_ticks = [(x, f"{x:g}") for x in ticks(x0, x1, 6) if x0 - 1e-9 <= x <= x1 + 1e-9]
 
     def px(x: float) -> float:
         return left + (x - x0) / (x1 - x0) * (width - right - left)
@@ -101,8 +107,7 @@ def line_chart(
     for y in y_ticks:
         parts.append(f'<path class="grid" d="M{left},{py(y):.1f}H{width - right:.1f}"/>')
         parts.append(text(left - 7, py(y) + 4, f"{y:.{places}f}", "end"))
-    inside = [x for x in ticks(x0, x1, 6) if x0 - 1e-9 <= x <= x1 + 1e-9]
-    parts += [text(px(x), bottom + 18, f"{x:g}", "middle") for x in inside]
+    parts += [text(px(x), bottom + 18, name, "middle") for x, name in x_ticks]
     parts.append(text((left + width - right) / 2, height - 6, x_label, "middle", "axis"))
     ordered = sorted(lines, key=lambda line: -line.y[-1])
     heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=16, floor=-bottom)

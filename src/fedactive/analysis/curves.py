@@ -63,7 +63,8 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
 
 def percents(values: np.ndarray) -> list[str]:
     """As whole numbers where these are near enough; else with the digits that tell them apart."""
-    step = np.diff(values).min() if len(values) > 1 else values[0]
+    apart = np.unique(np.round(values, 3))  # where samples run out, rounds may have the same
+    step = np.diff(apart).min() if len(apart) > 1 else apart[0]
     digits = next((d for d in range(3) if np.abs(values - values.round(d)).max() <= step / 8), 3)
     return [f"{value:.{digits}f}%" for value in values]
 
@@ -82,9 +83,11 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
             axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
         bottom, top = axes.get_ylim()
         heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
+        counts = curves.groupby("strategy")["seed"].nunique()
         for (name, row), height in zip(means.iterrows(), heights, strict=True):
+            known = f"{name} (seeds: {counts[str(name)]})" if counts.min() < counts.max() else name
             axes.annotate(
-                f"{name}  {row.iloc[-1]:.1f}",
+                f"{known}  {row.iloc[-1]:.1f}",
                 xy=(row.index[-1], row.iloc[-1]),
                 xytext=(1.01, height),
                 textcoords=("axes fraction", "data"),

@@ -9,6 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import Line, line_chart
+from fedactive.analysis.curves import percents
 from fedactive.analysis.panels import Cell, Sortable
 from fedactive.analysis.significance import confidence_band
 
@@ -41,14 +42,19 @@ def band_note(curves: pd.DataFrame) -> str:
     if seeds.max() == 1:
         return "One seed each: there is no band, and no telling luck from merit."
     few = " With so few seeds bands are too narrow." if seeds.min() < 10 else ""
-    return f"Mean over seeds with its 95% bootstrap band.{few}"
+    each = known.groupby(["strategy", "al_round"])["seed"].nunique()
+    uneven = " Not all points have equally many seeds: see the table." if each.min() < each.max() else ""
+    return f"Mean over seeds with its 95% bootstrap band.{few}{uneven}"
 
 
 def accuracy_table(curves: pd.DataFrame) -> Sortable:
-    """Rows best at the end first; ranks go by what is shown, so that equal numbers look equal."""
-    mean, std = (
+    """Rows best at the end first; ranks go by what is shown, so that equal numbers look equal.
+
+    A mean over fewer seeds than the row has says over how many.
+    """
+    mean, std, count = (
         curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc=how, dropna=False)
-        for how in ("mean", "std")
+        for how in ("mean", "std", "count")
     )
     mean = mean.sort_values(mean.columns[-1], ascending=False)
     shown = mean.round(1)
@@ -60,12 +66,14 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
     rows = []
     for name in mean.index:
         cells = [Cell(seeds[name], seeds[name])]
-        numbers = zip(*(table.loc[name].tolist() for table in (mean, std, ranks)), strict=True)
-        for r, (m, s, rank) in zip(mean.columns, numbers, strict=True):
+        numbers = zip(*(table.loc[name].tolist() for table in (mean, std, count, ranks)), strict=True)
+        for r, (m, s, n, rank) in zip(mean.columns, numbers, strict=True):
             missing = "unknown" if r <= rounds[name] else "–"
             text = Markup('<span class="mean">{}</span>').format(missing if np.isnan(m) else f"{m:.1f}")
             if not np.isnan(s):
                 text += Markup("<small> ± {:.1f}</small>").format(s)
+            if 0 < n < seeds[name]:
+                text += Markup("<small> ({:.0f})</small>").format(n)
             cells.append(Cell(m, text, {1: "best", 2: "second"}.get(rank, "")))
         rows.append((str(name), cells))
-    return Sortable(["strategy", "seeds", *(f"{labelled[r]:.0f}%" for r in mean.columns)], rows)
+    return Sortable(["strategy", "seeds", *percents(labelled[mean.columns].to_numpy())], rows)

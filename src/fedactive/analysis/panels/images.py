@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedactive.analysis.charts import png
+from fedactive.analysis.charts import png, short_names
 from fedactive.analysis.panels import Values
 from fedactive.analysis.reading import readable
 from fedactive.data import Dataset, load
@@ -15,6 +15,7 @@ from fedactive.errors import DataError, UserError
 
 THUMBNAILS = 96  # per strategy, at most
 CLIENTS, EACH = 6, 5  # at most
+LETTERS = 6  # that fit below a thumbnail
 
 
 def image_panel(
@@ -52,11 +53,18 @@ def _thumbnails(folder: Path, data: Dataset) -> Values:
     clients = sorted(chosen["client"].unique())[:CLIENTS]
     each = min(EACH, THUMBNAILS // (len(rounds) * len(clients)))
     shown = chosen[chosen["al_round"].isin(rounds) & chosen["client"].isin(clients)]
+    captions = short_names(data.classes, LETTERS)
+
+    def thumbnail(sample: int) -> Values:
+        c = int(data.train_labels[sample])
+        return {
+            "src": png(data.train_images[sample].numpy()),
+            "name": data.classes[c],
+            "caption": captions[c],
+        }
+
     cells = {
-        key: [
-            {"src": png(data.train_images[s].numpy()), "name": data.classes[int(data.train_labels[s])]}
-            for s in part["sample"].head(each)
-        ]
+        key: [thumbnail(s) for s in part["sample"].head(each)]
         for key, part in shown.groupby(["client", "al_round"])
     }
     rows = [{"client": k, "cells": [cells.get((k, r), []) for r in rounds]} for k in clients]
