@@ -49,4 +49,5 @@ def store():
 
 @pytest.fixture
 def runs(tmp_path):
+    (tmp_path / "runs").mkdir()
     return tmp_path / "runs"

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from fedactive.errors import UserError
 from fedactive.paper import commands
 from fedactive.paper.commands import app
-from fedactive.paper.reproduce import experiments
+from fedactive.paper.reproduce import experiments, show
+from fedactive.paper.settings import all_settings
 
 
 def paper(*arguments):
@@ -19,8 +20,24 @@ def paper(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_38_settings_are_listed():
-    assert len(re.findall(r"│ \d+ +│ (?:global|local)", paper("settings").stdout)) == 38
+def test_the_38_settings_are_listed_whole(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = CliRunner().invoke(app, ["settings"]).stdout
+    rows = re.findall(r"│ \d+ +│ (?:global|local) +│ \S+ +│ (\w+) +│ (\w+) +│ \d+% +│ \w+ +│\n", shown)
+    assert len(rows) == 38
+    assert {dataset for dataset, _ in rows} >= {"organamnist", "dermamnist"}
+    assert {model for _, model in rows} == {"cnn4", "resnet18", "mobilenet"}
+
+
+@pytest.mark.parametrize("name", ["accuracy", "emd"])
+def test_names_in_a_table_are_never_cut(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = CliRunner().invoke(app, ["show", name, "--from", str(tmp_path)]).stdout
+    assert "…" not in shown
+    for row, line in zip(show(name, []).itertuples(), shown.splitlines()[4:], strict=False):
+        assert f" {row.dataset} " in line
+        assert f" {row.strategy} " in line
+        assert f" {row.selector} " in line
 
 
 def test_a_table_without_runs_shows_the_papers_numbers(tmp_path):
@@ -48,10 +65,51 @@ def test_runs_made_with_other_settings_are_hinted_at(store, runs):
         "accuracy", datasets=["cifar10"], until=20, precision="bf16", runs_dir=runs
     )
     store(experiment, [0.1, 0.2, 0.3, 0.4])
-    hidden = paper("show", "accuracy", "--from", runs)
-    assert "there are runs made with --precision bf16: show needs the same" in hidden.stderr
-    shown = paper("show", "accuracy", "--from", runs, "--precision", "bf16")
-    assert "no runs" not in shown.stderr
+
+    def told(table, *options):
+        return CliRunner().invoke(app, ["show", table, "--from", str(runs), *options]).stderr
+
+    hint = "there are runs made with --precision bf16: show needs the same\n"
+    absent = f"no runs of this table in {runs}; `fedactive paper run algorithms` makes them\n"
+    assert hint in told("accuracy")
+    assert told("accuracy", "--precision", "bf16") == ""
+    assert told("algorithms", "--precision", "bf16") == absent  # no hint to do what was done
+    assert told("algorithms", "--precision", "bf16", "--fl-rounds", "20") == absent + hint
+
+
+def test_a_figure_hints_at_them_too(store, runs, tmp_path):
+    made = all_settings()[0].experiment("random", fl_rounds=20, precision="bf16", runs_dir=runs)
+    store(made, [0.5])
+
+    def stopped_by(*options):
+        command = ["figure", "curves", "-o", str(tmp_path / "x.svg"), "--from", str(runs), *options]
+        return str(CliRunner().invoke(app, command).exception)
+
+    hint = "there are runs made with --fl-rounds 20 --precision bf16: figure needs the same"
+    assert stopped_by() == (
+        f"there are no runs of any of the 38 settings; `fedactive paper run penalty` makes them; {hint}"
+    )
+    options = ["--fl-rounds", "20", "--precision", "bf16"]
+    assert stopped_by(*options, "--setting", "3").endswith("`fedactive paper run penalty` makes them")
+    assert stopped_by(*options) == "None"
+
+
+@pytest.mark.parametrize("command", [["show", "accuracy"], ["figure", "curves", "-o", "x.svg"]])
+def test_a_mistyped_folder_is_an_error(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for given, problem in (("nope", "nope does not exist"), ("file", "file is no folder")):
+        done = CliRunner().invoke(app, [*command, "--from", given])
+        assert isinstance(done.exception, UserError)
+        assert str(done.exception) == problem
+
+
+def test_before_the_first_run_the_papers_numbers_are_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["show", "accuracy", "--datasets", "cifar10"])
+    assert done.exit_code == 0
+    assert "66.50" in done.stdout
+    assert "no runs of this table in runs; `fedactive paper run accuracy` makes them" in done.stderr
 
 
 def test_a_matrix_without_runs_is_a_sentence(tmp_path):
@@ -69,6 +127,26 @@ def test_ctrl_c_says_how_to_resume(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["run", "accuracy", "--no-trial", "--runs-dir", str(tmp_path)])
     assert done.exit_code == 130
     assert "start the same command again to resume" in done.output
+
+
+@pytest.mark.parametrize(
+    ("table", "until", "begin"),
+    [("accuracy", 10, 20), ("accuracy", 20, None), ("cost", 5, 10), ("penalty", 20, None)],
+)
+def test_runs_that_end_before_the_papers_numbers_begin_are_told(tmp_path, monkeypatch, table, until, begin):
+    ran = []
+    monkeypatch.setattr(commands, "require_data", lambda _: None)
+    monkeypatch.setattr(commands.Comparison, "run", lambda comparison: ran.extend(comparison.experiments))
+    monkeypatch.setattr(commands, "report_failures", lambda _: None)
+    folder = ["--runs-dir", str(tmp_path / "still to be made")]
+    done = CliRunner().invoke(
+        app, ["run", table, "--until", str(until), "--seeds", "1", "--no-trial", *folder]
+    )
+    assert done.exit_code == 0
+    assert ran
+    told = f"the paper's numbers begin at {begin}% labelled: these runs have none to stand beside"
+    assert (told in done.stdout) == (begin is not None)
+    assert (f"now: fedactive paper show {table}" in done.stdout) == (begin is None)
 
 
 @pytest.mark.parametrize(
@@ -116,5 +194,9 @@ def test_figures_are_of_all_runs(tmp_path, name):
 
 
 def test_an_output_that_cannot_be_written_is_told(tmp_path):
-    arguments = ["show", "accuracy", "--from", str(tmp_path), "-o", str(tmp_path / "nowhere" / "x.csv")]
-    assert "cannot write" in str(CliRunner().invoke(app, arguments).exception)
+    (tmp_path / "file").touch()
+    arguments = ["show", "accuracy", "--from", str(tmp_path), "-o"]
+    done = CliRunner().invoke(app, [*arguments, str(tmp_path / "file" / "x.csv")])
+    assert "x.csv: Not a directory" in str(done.exception)
+    CliRunner().invoke(app, [*arguments, str(tmp_path / "new" / "x.csv")])
+    assert len(pd.read_csv(tmp_path / "new" / "x.csv")) == 192

@@ -90,6 +90,8 @@ def test_curves_of_all_settings_that_have_runs_or_of_one(two_settings, draw):
     assert "entropy L  60.0" in one
     assert "entropy G" not in one
     assert draw("curves", setting=1).count("logo  60.0") == 1  # its runs belong to settings 1 and 20
+    assert f"{all_settings()[19].title}, 2 seeds" in one
+    assert "strategy (seeds)" not in one
     with pytest.raises(RunError, match="no runs of pathmnist"):
         draw("curves", setting=3)
 
@@ -110,13 +112,23 @@ def test_lines_end_where_their_runs_do_and_are_means_of_the_same_seeds(store, ru
     ]:
         store(setting.experiment(name, seed=seed, runs_dir=runs), accuracies)
     figure("curves", Request(Archive(stored_runs(runs)), runs / "curves.svg", setting=1))
-    accuracy, difference = drawn["entropy G  70.0 at 10%"]
+    accuracy, difference = drawn["entropy G (2)  70.0 at 10%"]
     assert accuracy.to_dict() == pytest.approx({5: 51, 10: 70})
     assert difference.to_dict() == pytest.approx({5: 0, 10: 9})
-    accuracy, difference = drawn["logo  70.0"]
+    accuracy, difference = drawn["logo (1)  70.0"]
     assert accuracy.to_dict() == pytest.approx({5: 52, 10: 64, 15: 70})
     assert difference.to_dict() == pytest.approx({5: 0, 10: 2})  # Random of seed 2
-    assert list(drawn) == ["logo  70.0", "entropy G  70.0 at 10%", "random  61.0 at 10%"]
+    assert list(drawn) == ["logo (1)  70.0", "entropy G (2)  70.0 at 10%", "random (2)  61.0 at 10%"]
+
+
+def test_lines_of_different_numbers_of_seeds_say_so(store, runs, draw):
+    for name, seed in [("random", 1), ("random", 2), ("logo", 1)]:
+        store(all_settings()[0].experiment(name, seed=seed, runs_dir=runs), [0.5 + 0.02 * seed])
+    text = draw("curves", setting=1)
+    assert "strategy (seeds)" in text
+    assert "random (2)  53.0" in text
+    assert "logo (1)  52.0" in text
+    assert f">{all_settings()[0].title}<" in text
 
 
 def test_a_strategy_looks_the_same_by_either_model_but_for_the_dashes():

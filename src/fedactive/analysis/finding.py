@@ -16,7 +16,9 @@ THREADS = 2  # more are no faster, as half of the work is Python's
 
 
 def stored_runs(folder: Path) -> list[StoredRun]:
-    """All runs in a folder, read when needed; none if there is no such folder."""
+    """All runs in a folder, read when needed."""
+    if not folder.is_dir():
+        raise RunError(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
     return [run for place in _places([folder], []) for run in _runs_at(place)]
 
 

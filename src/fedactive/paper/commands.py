@@ -23,19 +23,20 @@ from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
-from fedactive.paper.figures import FIGURES, Request
+from fedactive.paper.figures import FIGURES, NoRunsError, Request
 from fedactive.paper.figures import figure as draw_figure
-from fedactive.paper.reproduce import NAMES, experiments, remaining
+from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import PAPER, all_settings
 from fedactive.progress import resumable
-from fedactive.runs import write_atomically
+from fedactive.runs import write_output
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
 Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
 # How runs may differ from the paper's: `show` and `figure` find them again by the same options.
+CHANGEABLE = ("fl_rounds", "partition", "schedule", "precision")
 FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
 Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
 Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
@@ -44,6 +45,7 @@ Datasets = Annotated[str | None, typer.Option(help="only these datasets, separat
 RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
 Source = Annotated[Path, typer.Option("--from", help="folder of run folders, or of exported results")]
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
+RUNS = Path("runs")
 
 
 @app.command()
@@ -52,7 +54,7 @@ def settings() -> None:
     table = Table("", "selector", "alpha", "dataset", "model", "budget", "initial weights")
     for s in all_settings():
         table.add_row(str(s.number), s.selector, f"{s.alpha:g}", s.dataset, s.model, f"{s.budget:g}%", s.init)
-    Console().print(table)
+    print_whole(table)
 
 
 @app.command()
@@ -71,16 +73,17 @@ def run(
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP, min=1)] = None,
     trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    runs_dir: RunsDir = Path("runs"),
+    runs_dir: RunsDir = RUNS,
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Start, or resume, exactly the runs a table or figure needs; says first how many and how long."""
     changes = changed(fl_rounds, partition, schedule, precision)
+    chosen = datasets.split(",") if datasets else None
     wanted = experiments(
         name,
         until=until,
         seeds=range(1, seeds + 1) if seeds else None,
-        datasets=datasets.split(",") if datasets else None,
+        datasets=chosen,
         strategies=strategies.split(",") if strategies else None,
         alphas=numbers("alphas", alphas) if alphas else None,
         rhos=numbers("rhos", rhos) if rhos else None,
@@ -91,14 +94,18 @@ def run(
     )
     missing = remaining(wanted)
     require_data(missing)
+    first = begins(name, chosen)
+    comparable = until is None or until >= first
+    if not comparable:
+        print(f"the paper's numbers begin at {first:g}% labelled: these runs have none to stand beside")
     if trial:
         print(estimate(wanted), flush=True)
     if missing:
         with resumable():
             finished = Comparison(*shared_among(missing, jobs)).run()
         report_failures(finished)
-    again = "".join(f" --{option.replace('_', '-')} {value}" for option, value in changes.items())
-    print(f"now: fedactive paper show {name} --from {runs_dir}{again}")
+    if comparable:
+        print(f"now: fedactive paper show {name} --from {runs_dir}{as_options(changes)}")
 
 
 @app.command()
@@ -110,12 +117,12 @@ def show(
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
-    source: Source = Path("runs"),
+    source: Source = RUNS,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     chosen = datasets.split(",") if datasets else None
-    runs = stored_runs(source)
+    runs = runs_in(source)
     changes = changed(fl_rounds, partition, schedule, precision)
     table = show_table(name, runs, until=until, datasets=chosen, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
@@ -123,10 +130,10 @@ def show(
         print_table(table, NAMES[name])
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
-        if made_with := differences(runs):
-            print(f"there are runs made with {', '.join(made_with)}: show needs the same", file=sys.stderr)
+        if hint := of_other_options(runs, changes):
+            print(f"{hint}: show needs the same", file=sys.stderr)
     if output is not None:
-        write_atomically(output, table.to_csv(index=False).encode())
+        write_output(output, table.to_csv(index=False).encode())
 
 
 @app.command()
@@ -141,12 +148,17 @@ def figure(
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
-    source: Source = Path("runs"),
+    source: Source = RUNS,
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
     changes = changed(fl_rounds, partition, schedule, precision)
-    draw_figure(name, Request(Archive(stored_runs(source)), output, data_dir, setting, category, changes))
+    runs = runs_in(source)
+    try:
+        draw_figure(name, Request(Archive(runs), output, data_dir, setting, category, changes))
+    except NoRunsError as error:
+        hint = of_other_options(runs, changes)
+        raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     print(output)
 
 
@@ -189,21 +201,29 @@ def document(
         again = f"fedactive paper document {path} --from {source}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
     if not check:
-        write_atomically(path, new.encode())
+        write_output(path, new.encode())
     print(f"{path}: {'true' if check else 'written'}")
 
 
-def differences(runs: Sequence[StoredRun]) -> list[str]:
-    """The options by which these runs were made other than the paper's."""
+def runs_in(source: Path) -> list[StoredRun]:
+    """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
+    return [] if source == RUNS and not source.exists() else stored_runs(source)
+
+
+def of_other_options(runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
+    """How runs were made that are there but were not asked for, if so."""
     paper = DEFAULTS | PAPER
-    return sorted(
-        {
-            f"--{field.replace('_', '-')} {dict(run.identity)[field]}"
-            for run in runs
-            for field in ("fl_rounds", "partition", "schedule", "precision")
-            if dict(run.identity)[field] != paper[field]
-        }
-    )
+
+    def options(settings: dict[str, Any]) -> str:
+        other = {name: settings[name] for name in CHANGEABLE if settings[name] != paper[name]}
+        return as_options(other).strip()
+
+    made_with = {options(dict(run.identity)) for run in runs} - {options(paper | changes), ""}
+    return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""
+
+
+def as_options(changes: dict[str, Any]) -> str:
+    return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changes.items())
 
 
 def numbers(option: str, text: str) -> list[float]:
@@ -217,7 +237,7 @@ def changed(
     fl_rounds: int | None, partition: str | None, schedule: str | None, precision: str | None
 ) -> dict[str, Any]:
     """In what runs differ from the paper's, as settings of Experiment."""
-    given = {"fl_rounds": fl_rounds, "partition": partition, "schedule": schedule, "precision": precision}
+    given = dict(zip(CHANGEABLE, (fl_rounds, partition, schedule, precision), strict=True))
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -229,7 +249,16 @@ def print_table(frame: pd.DataFrame, title: str) -> None:
         table.add_column(str(column), justify="right" if is_numeric_dtype(shown[column]) else "left")
     for row in shown.itertuples(index=False):
         table.add_row(*("" if pd.isna(v) else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row))
-    Console().print(table)
+    print_whole(table)
+
+
+def print_whole(table: Table) -> None:
+    """No name is cut, be it for a pipe or a narrow terminal, which may break lines itself."""
+    console = Console()
+    console.width = max(
+        console.width, console.measure(table, options=console.options.update(width=1000)).maximum
+    )
+    console.print(table)
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
@@ -243,5 +272,5 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
     shown = frame.drop(columns=["std", "low", "high", "note", "difference", "inside"])
     shown = shown.assign(paper=frame["paper"].map(number), ours=ours)
     shown["diff"] = frame["difference"].map(number)
-    shown["paper inside"] = frame["inside"].map({True: "yes", False: "no"})
+    shown["inside"] = frame["inside"].map({True: "yes", False: "no"})
     return shown.rename(columns={"labelled_percent": "%"})

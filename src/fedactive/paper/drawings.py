@@ -129,7 +129,8 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Learning curves by title, each as far as it has got; strategies are named `entropy G`, `entropy L`.
 
     Beside them the same as differences from Random with the same seed: where accuracies go from 50 to 75%,
-    one cannot see the two points by which strategies differ.
+    one cannot see the two points by which strategies differ. Means over other seeds differ without that, so
+    the number of seeds is told: once, or with each name.
     """
     with saved(path, (14, 5 * len(curves))) as figure:
         grid = figure.subplots(len(curves), 2, squeeze=False)
@@ -141,14 +142,24 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
             base = "random" if "random" in lines else min(lines)
             means = {name: mean_over_seeds(line) for name, line in lines.items()}
             furthest = max(mean.index[-1] for mean in means.values())
+            seeds = {name: line.shape[1] for name, line in lines.items()}
+            uneven = len(set(seeds.values())) > 1
             for name, mean in sorted(means.items(), key=lambda item: (-item[1].index[-1], -item[1].iloc[-1])):
                 stopped = f" at {mean.index[-1]:g}%" if mean.index[-1] < furthest else ""
-                style = line_style(name) | {"label": f"{name}  {mean.iloc[-1]:.1f}{stopped}"}
+                known = f"{name} ({seeds[name]})" if uneven else name
+                style = line_style(name) | {"label": f"{known}  {mean.iloc[-1]:.1f}{stopped}"}
                 left.plot(mean, **style)
                 right.plot(mean_over_seeds(lines[name] - lines[base]), **style)
-            left.set(title=title, ylabel="test accuracy (%)")
+            all_have = "" if uneven else f", {seeds[base]} seed{'s' * (seeds[base] > 1)}"
+            left.set(title=title + all_have, ylabel="test accuracy (%)")
             right.set(title=f"the same less {base}, seed by seed", ylabel="points of test accuracy")
-            right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, handlelength=3.2)
+            right.legend(
+                title="strategy (seeds)" if uneven else None,
+                loc="center left",
+                bbox_to_anchor=(1.02, 0.5),
+                frameon=False,
+                handlelength=3.2,
+            )
             for axes in (left, right):
                 axes.set_xlabel("labelled (% of all samples)")
                 tidy(axes)

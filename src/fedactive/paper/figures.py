@@ -148,5 +148,9 @@ FIGURES: dict[str, Callable[[Request], None]] = {
 }
 
 
-def nothing(what: str, name: str) -> RunError:
-    return RunError(f"there are no runs of {what}; `fedactive paper run {name}` makes them")
+class NoRunsError(RunError):
+    """There is nothing to draw a figure from."""
+
+
+def nothing(what: str, name: str) -> NoRunsError:
+    return NoRunsError(f"there are no runs of {what}; `fedactive paper run {name}` makes them")

@@ -14,7 +14,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
-from fedactive.paper.tables import table, table_experiments
+from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",
@@ -75,7 +75,7 @@ def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
     for experiment in wanted:
         where = experiment.runs_dir
         if where not in archives:
-            archives[where] = Archive(stored_runs(where))
+            archives[where] = Archive(stored_runs(where) if where.exists() else [])  # it may be made later
         if not archives[where].reaches(experiment):
             missing.append(experiment)
     return missing
@@ -103,6 +103,13 @@ def show(
     if name == "penalty":
         return penalty(Archive(runs), **given).rename_axis("strategy").reset_index()
     return table(name, Archive(runs), until=until, datasets=datasets, **given)
+
+
+def begins(name: str, datasets: Sequence[str] | None = None) -> float:
+    """The percent labelled at which a table's numbers begin; 0 for figures without printed numbers."""
+    if check(name) not in TABLES:
+        return 0.0
+    return min(cell.labelled for cell in only(cells(name), datasets))
 
 
 def check(name: str) -> str:
