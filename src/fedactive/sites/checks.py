@@ -16,8 +16,8 @@ from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
 
 LARGEST = 2**40  # of any count
-# Times their norm, of BatchNorm's statistics. They follow the images: where pixels are scaled oddly, those of a
-# fresh model move far, however small the step of the weights.
+# Times their norm, of BatchNorm's statistics. They follow the images: where pixels are scaled oddly, a fresh
+# model's move far, however small the step of the weights.
 LARGEST_SHIFT = 1000
 
 
