@@ -15,9 +15,10 @@ import pytest
 import fedactive.laboratory
 import fedactive.runs
 from fedactive.errors import RunError
+from fedactive.files import write_atomically
 from fedactive.laboratory import run
 from fedactive.progress import Silent
-from fedactive.runs import Run, write_atomically
+from fedactive.runs import Run
 
 TABLES = ("metrics", "selections", "clients")
 

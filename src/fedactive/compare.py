@@ -32,7 +32,7 @@ from fedactive.experiment import Experiment, setting_labels
 from fedactive.progress import caption, make_bars
 from fedactive.query import STRATEGIES
 from fedactive.query.strategy import parameters_of
-from fedactive.runs import completed_rounds, first_round_file
+from fedactive.runs import completed_rounds, first_round_file, require_same_origin
 from fedactive.settings import settings_of
 
 ALL = "all runs, in FL rounds"
@@ -52,6 +52,8 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
     these appear once, whatever selectors and options the grid has.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    for name in (name for name, value in axes.items() if not value):
+        raise ConfigurationError(name, [], "a list of values that is not empty")
     for item in settings_of(Experiment):
         if not item.identity and len(axes.get(item.name, [])) > 1:
             raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
@@ -69,9 +71,16 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
 
 
 def require_data(experiments: Sequence[Experiment]) -> None:
-    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts."""
-    for name, folder, sha256 in sorted({(e.dataset, e.data_dir, e.dataset_sha256) for e in experiments}):
-        load(name, folder, sha256)
+    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts.
+
+    So is one that is not what a run of the grid was begun with.
+    """
+    fingerprints: dict[object, str] = {}
+    for e in experiments:
+        source = (e.dataset, e.data_dir, e.dataset_sha256)
+        if source not in fingerprints:
+            fingerprints[source] = load(*source).fingerprint
+        require_same_origin(e, fingerprints[source])
 
 
 @dataclass

@@ -17,11 +17,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
-import json
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +32,7 @@ import torch
 from fedactive.environment import describe_environment
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
+from fedactive.files import read_json, write_atomically, write_json, write_partial
 from fedactive.query.plugins import code_of
 from fedactive.state import State, round_accuracy
 
@@ -207,55 +206,3 @@ def read_checkpoint(path: Path) -> State | None:
     if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
         return None
     return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Afterwards the file has the new content or, whatever happens, still the old one."""
-    os.replace(write_partial(path, content), path)
-
-
-def write_partial(path: Path, content: bytes) -> Path:
-    """The content safely on disk under a temporary name beside `path`."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise RunError(
-            f"cannot write {path}: {error.strerror}; all that was saved before is intact, "
-            "start the same command again to resume"
-        ) from None
-    return partial
-
-
-def write_output(path: Path, content: bytes) -> None:
-    """Write a file that the user named; its folder is made if need be."""
-    if path.is_dir():
-        raise RunError(f"cannot write {path}: it is a folder")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with suppress(FileExistsError):  # be it a file: opening another one in it says so
-            path.parent.mkdir(parents=True)
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise RunError(f"cannot write {path}: {error.strerror}") from None
-
-
-def read_json(path: Path, field: str, absent: Any) -> Any:
-    """That field of a file of ours; `absent` if there is no such file yet."""
-    if not path.exists():
-        return absent
-    try:
-        return json.loads(path.read_text())[field]
-    except (ValueError, KeyError, TypeError):
-        raise RunError(f"{path} is damaged; delete it and run again (nothing else was touched)") from None
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())

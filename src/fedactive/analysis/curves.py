@@ -17,7 +17,7 @@ from rich.table import Table
 
 from fedactive.analysis.results import read_runs
 from fedactive.errors import ConfigurationError
-from fedactive.runs import write_output
+from fedactive.files import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,7 +24,7 @@ from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.panels.images import image_panel
 from fedactive.analysis.results import Runs, read_runs
 from fedactive.analysis.significance import PAPER_THRESHOLD, paired_tests, penalty_matrix
-from fedactive.runs import write_output
+from fedactive.files import write_output
 
 TITLE = "Federated active learning report"
 

@@ -80,7 +80,7 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
             "run": name,
             "label": strategy_label(given),
             "setting": setting,
-            **{setting: given.get(setting) for setting in names},
+            **{field: given.get(field) for field in names},
             "folder": str(run.where) if run.has_folder else None,
             "file": None if run.has_folder else str(run.where),
             "samples": run.content.samples,

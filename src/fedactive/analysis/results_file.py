@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fedactive.analysis.reading import readable
 from fedactive.analysis.stored import DEFAULTS, ALRound, Content, StoredRun
-from fedactive.runs import write_output
+from fedactive.files import write_output
 
 FILE = "runs.parquet"
 FORMAT = {b"fedactive": b"results 1"}

@@ -19,6 +19,7 @@ from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import DEFAULTS, StoredRun
 from fedactive.compare import JOBS_HELP, Comparison, report_failures, require_data, shared_among
 from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.files import write_output
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.document import filled
@@ -29,7 +30,6 @@ from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import PAPER, all_settings
 from fedactive.progress import resumable
-from fedactive.runs import write_output
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
 

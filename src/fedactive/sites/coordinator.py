@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError, unknown_name
-from fedactive.runs import completed_rounds, write_atomically, write_json
+from fedactive.files import write_atomically, write_json
+from fedactive.runs import completed_rounds
 from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import make_authority_and_certificate, read_public_key

@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography import x509
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.runs import write_atomically
+from fedactive.files import write_atomically
 
 
 @dataclass(frozen=True)

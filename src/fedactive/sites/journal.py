@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedactive.runs import write_json
+from fedactive.files import write_json
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedactive.errors import UserError
-from fedactive.runs import write_atomically
+from fedactive.files import write_atomically
 
 VALID = timedelta(days=3650)
 BACKDATED = timedelta(days=1)  # clocks of sites may be a little behind

@@ -6,7 +6,7 @@ import logging
 import subprocess
 import threading
 
-from fedactive.runs import write_json
+from fedactive.files import write_json
 from fedactive.sites.coordinator import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.control import Control

@@ -31,8 +31,8 @@ from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights, placed
 from fedactive.federation import QueryPhase
+from fedactive.files import write_atomically, write_json
 from fedactive.laboratory import EngineShelf
-from fedactive.runs import write_atomically, write_json
 from fedactive.simulation import Simulation
 from fedactive.sites.messages import Value
 from fedactive.sites.privacy import DELTA, Cover, clipped_and_noised, epsilon, rho_of

@@ -31,7 +31,7 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.engines import choose_device
 from fedactive.errors import DataError, UserError
 from fedactive.experiment import Experiment
-from fedactive.runs import write_atomically, write_json
+from fedactive.files import write_atomically, write_json
 from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.images import ImagePool, Report, fit, read_images
 from fedactive.sites.invitation import Invitation

@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedactive.errors import RunError
+from fedactive.files import write_json
 from fedactive.laboratory import Result
-from fedactive.runs import completed_rounds, write_json
+from fedactive.runs import completed_rounds
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.field import STOPPED
 from fedactive.sites.flower.control import Control
