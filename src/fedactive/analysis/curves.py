@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
 from fedactive.analysis.results import read_runs
 from fedactive.errors import ConfigurationError
 from fedactive.files import write_output
+from fedactive.terminal import print_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +57,7 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
     for name, row in cells.reindex(means.index).fillna("").iterrows():
         seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
         table.add_row(str(name), str(seeds), *row)
-    Console(width=None if sys.stdout.isatty() else 1000).print(table)  # a file has room for all columns
+    print_whole(table)
 
 
 def percents(values: np.ndarray) -> list[str]:

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
-from pandas.api.types import is_numeric_dtype
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from fedactive.analysis.export import export as export_runs
@@ -29,7 +25,9 @@ from fedactive.paper.figures import figure as draw_figure
 from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import PAPER, all_settings
+from fedactive.paper.terminal import print_table
 from fedactive.progress import resumable
+from fedactive.terminal import print_whole
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
 
@@ -239,38 +237,3 @@ def changed(
     """In what runs differ from the paper's, as settings of Experiment."""
     given = dict(zip(CHANGEABLE, (fl_rounds, partition, schedule, precision), strict=True))
     return {name: value for name, value in given.items() if value is not None}
-
-
-def print_table(frame: pd.DataFrame, title: str) -> None:
-    """The table in the terminal: narrower than the CSV, with mean and spread in one column."""
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    shown = compact(frame) if "ours" in frame.columns else frame
-    for column in shown.columns:
-        table.add_column(str(column), justify="right" if is_numeric_dtype(shown[column]) else "left")
-    for row in shown.itertuples(index=False):
-        table.add_row(*("" if pd.isna(v) else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row))
-    print_whole(table)
-
-
-def print_whole(table: Table) -> None:
-    """No name is cut, be it for a pipe or a narrow terminal, which may break lines itself."""
-    console = Console()
-    console.width = max(
-        console.width, console.measure(table, options=console.options.update(width=1000)).maximum
-    )
-    console.print(table)
-
-
-def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    digits = 3 if "measure" in frame.columns else 2  # EMD is printed with three
-
-    def number(value: float) -> str:
-        return "" if pd.isna(value) else f"{value:.{digits}f}"
-
-    spread = [f" ±{number(s)}" if pd.notna(s) else "" for s in frame["std"]]
-    ours = [number(mean) + s for mean, s in zip(frame["ours"], spread, strict=True)]
-    shown = frame.drop(columns=["std", "low", "high", "note", "difference", "inside"])
-    shown = shown.assign(paper=frame["paper"].map(number), ours=ours)
-    shown["diff"] = frame["difference"].map(number)
-    shown["inside"] = frame["inside"].map({True: "yes", False: "no"})
-    return shown.rename(columns={"labelled_percent": "%"})
