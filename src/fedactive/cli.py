@@ -18,19 +18,12 @@ from rich.table import Table
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, print_accuracy
 from fedactive.analysis.report import write_report
-from fedactive.compare import (
-    JOBS_HELP,
-    Comparison,
-    expand,
-    hold_lifeline,
-    report_failures,
-    require_data,
-    shared_among,
-)
+from fedactive.compare import Comparison, hold_lifeline, report_failures
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment, parse_toml
+from fedactive.grid import JOBS_HELP, expand, require_data, shared_among
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
 from fedactive.paper.commands import app as paper_app

@@ -10,77 +10,28 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Task, TaskID
 
 from fedactive.crew import Crew, Turn
-from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
-from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
-from fedactive.progress import caption, make_bars
-from fedactive.query import STRATEGIES
-from fedactive.query.strategy import parameters_of
-from fedactive.runs import completed_rounds, first_round_file, require_same_origin
-from fedactive.settings import settings_of
+from fedactive.progress import Lines, caption, make_bars
+from fedactive.runs import completed_rounds, first_round_file
 
 ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_LINES = 60.0  # where there is no terminal to show bars
-RUNS_PER_GPU = 4  # by default
-JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
-PROGRESS = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
-RESUMED = re.compile(r"after (\d+) FL rounds")
 LIFELINE = "FEDACTIVE_LIFELINE"  # in the environment of runs that end when their standard input does
-
-
-def expand(values: Mapping[str, Any]) -> list[Experiment]:
-    """The grid: one experiment for each combination of the values that are lists.
-
-    A selector says nothing to strategies that leave no choice, nor do options to those that have none, so
-    these appear once, whatever selectors and options the grid has.
-    """
-    axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
-    for name in (name for name, value in axes.items() if not value):
-        raise ConfigurationError(name, [], "a list of values that is not empty")
-    for item in settings_of(Experiment):
-        if not item.identity and len(axes.get(item.name, [])) > 1:
-            raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
-    experiments: dict[str, Experiment] = {}
-    for combination in product(*axes.values()):
-        chosen = dict(zip(axes, combination, strict=True))
-        strategy = STRATEGIES.get(str(chosen.get("strategy")))
-        if strategy is not None and len(strategy.selectors) == 1:
-            chosen.pop("selector", None)
-        if strategy is not None and not parameters_of(strategy):
-            chosen.pop("strategy_options", None)
-        experiment = Experiment.from_values(chosen)
-        experiments.setdefault(experiment.name, experiment)
-    return list(experiments.values())
-
-
-def require_data(experiments: Sequence[Experiment]) -> None:
-    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts.
-
-    So is one that is not what a run of the grid was begun with.
-    """
-    fingerprints: dict[object, str] = {}
-    for e in experiments:
-        source = (e.dataset, e.data_dir, e.dataset_sha256)
-        if source not in fingerprints:
-            fingerprints[source] = load(*source).fingerprint
-        require_same_origin(e, fingerprints[source])
 
 
 @dataclass
@@ -119,13 +70,9 @@ class Job:
 
     def look(self) -> None:
         """Read from the log how far the run has got."""
-        log = self.read_log()
-        if resumed := RESUMED.search(log):
-            self.fl_rounds = int(resumed[1])
-        if found := PROGRESS.findall(log):
-            al_round, fl_round, accuracy = found[-1]
-            before = int(al_round) - 1 if fl_round else int(al_round)
-            self.fl_rounds = before * self.experiment.fl_rounds + int(fl_round or 0)
+        self.fl_rounds, last = Lines.read(self.read_log(), self.experiment.fl_rounds)
+        if last:
+            al_round, accuracy = last
             self.note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy}"
 
     def read_log(self) -> str:
@@ -188,6 +135,8 @@ class Comparison:
                     process.wait()
                 for crew in self.crews.values():
                     crew.dismiss()
+                for end in self.lifeline:
+                    os.close(end)
         return everything
 
     def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
@@ -264,18 +213,6 @@ def hold_lifeline() -> None:
 
     if os.environ.pop(LIFELINE, None):
         Thread(target=wait, daemon=True).start()
-
-
-def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
-    """How many runs at a time, and each with its share of the cores; None chooses.
-
-    On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
-    """
-    if jobs is None:
-        gpu = any(choose_device(experiment.device).type == "cuda" for experiment in experiments)
-        jobs = min(RUNS_PER_GPU if gpu else usable_cores(), len(experiments))
-    workers = max(1, usable_cores() // jobs)
-    return [replace(e, workers=e.workers or workers) for e in experiments], jobs
 
 
 def report_failures(jobs: Sequence[Job]) -> None:

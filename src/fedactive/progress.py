@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,9 @@ class Silent:
 class Lines:
     """A line at the end of each AL round, and one now and then while a long one goes on."""
 
+    BEGUN = re.compile(r"after (\d+) FL rounds")
+    TRAINED = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
+
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file  # None: standard output
         self.last = time.monotonic()
@@ -76,6 +80,17 @@ class Lines:
 
     def say(self, line: str) -> None:
         print(line, file=self.file, flush=True)
+
+    @classmethod
+    def read(cls, lines: str, fl_rounds: int) -> tuple[int, tuple[str, str] | None]:
+        """What they tell: how many FL rounds are done, the last AL round and its accuracy."""
+        begun = cls.BEGUN.search(lines)
+        trained = cls.TRAINED.findall(lines)
+        if not trained:
+            return int(begun[1]) if begun else 0, None
+        al_round, fl_round, accuracy = trained[-1]
+        done = (int(al_round) - 1) * fl_rounds + int(fl_round) if fl_round else int(al_round) * fl_rounds
+        return done, (al_round, accuracy)
 
 
 def make_bars(captions: Sequence[str], console: Console) -> RichProgress:

@@ -13,9 +13,10 @@ from rich.table import Table
 from fedactive.analysis.export import export as export_runs
 from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import DEFAULTS, StoredRun
-from fedactive.compare import JOBS_HELP, Comparison, report_failures, require_data, shared_among
+from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import write_output
+from fedactive.grid import JOBS_HELP, require_data, shared_among
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import CATEGORIES, OVERALL
 from fedactive.paper.document import filled
