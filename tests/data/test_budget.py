@@ -12,5 +12,5 @@ def test_published_budgets(samples: int, budget: int) -> None:
 
 
 def test_a_budget_of_less_than_one_label_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="1400 samples, 100 clients"):
+    with pytest.raises(ConfigurationError, match="1400 samples, rounded to hundreds, 100 clients"):
         budget_per_client(1400, 100, 5)
