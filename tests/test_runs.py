@@ -141,7 +141,7 @@ def test_kill_at_any_moment(tmp_path):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     subprocess.run(command(tmp_path / "whole", 1), check=True, **quiet)
     # Three files are put in place at a start, two with each checkpoint: even numbers fall between these two.
-    for kill_at in ((2, 0.0), (6, 0.0), (9, 0.01), (11, 0.03), (8, 0.0)):
+    for kill_at in ((6, 0.0), (9, 0.01), (12, 0.03), (2, 0.0)):
         killed = subprocess.run(command(tmp_path / "killed", 1, kill_at), check=False, **quiet)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
     subprocess.run(command(tmp_path / "killed", 1), check=True, **quiet)
