@@ -64,6 +64,16 @@ def kill_coordinator(rehearsal):
     rehearsal.start("coordinator", "coordinator", "serve", str(rehearsal.coordinator.folder))
 
 
+class Hesitating(dict):
+    """What somebody knows, but not before they may answer: people who are quicker than the run leave no phase."""
+
+    may_answer = threading.Event()
+
+    def __getitem__(self, picture):
+        self.may_answer.wait()
+        return super().__getitem__(picture)
+
+
 # Each of the four in the middle of each phase: three accidents in each AL round.
 ACCIDENTS = {
     "AL round 1: choosing": kill_site,
@@ -83,7 +93,10 @@ ACCIDENTS = {
 
 def test_the_run_ends_and_no_label_is_lost(tmp_path):
     experiment = Experiment(dataset="digits", clients=3, augment="none")
-    with Rehearsal(tmp_path / "rehearsal", experiment) as rehearsal:
+    rehearsal = Rehearsal(tmp_path / "rehearsal", experiment)
+    for person in rehearsal.people:
+        person.known = Hesitating(person.known)
+    with rehearsal:
         coordinator = rehearsal.coordinator
         plan = coordinator.keep_plan(PLAN)
         folder = coordinator.run_folder(plan)
@@ -102,8 +115,13 @@ def test_the_run_ends_and_no_label_is_lost(tmp_path):
         for phase, accident in ACCIDENTS.items():
             wait_for(lambda p=phase: p in read_status(folder)["phase"], phase, 400)
             accident(rehearsal)
+            if "labelling" in phase:
+                Hesitating.may_answer.set()
+            if "FL round" in phase:
+                Hesitating.may_answer.clear()
         insisting.join(400)
         assert results
+        Hesitating.may_answer.set()
         for person in rehearsal.people:
             person.stop()
         for person in rehearsal.people:
