@@ -45,7 +45,8 @@ reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	done
 	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
 
-# Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so.
+# Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so, or fail
+# where the variable CI is set.
 browser: ## install Chromium for the tests, where it is missing and that needs no password
 	@as_root=$$([ "$$(id -u)" = 0 ] || echo sudo -n); \
 	there() { command -v chromium && command -v chromedriver; } > /dev/null; \

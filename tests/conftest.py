@@ -18,6 +18,7 @@ import torch
 from browser import Browser, missing
 from fedactive.data import Dataset, load
 from fedactive.experiment import Experiment
+from lacking import lacking
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +50,9 @@ def small(tmp_path: Path) -> Callable[..., Experiment]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A real Chromium, one for all tests of a process; without one they are skipped."""
+    """A real Chromium, one for all tests of a process."""
     if reason := missing():
-        pytest.skip(reason)
+        lacking(reason)
     with Browser() as window:
         yield window
 

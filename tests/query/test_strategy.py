@@ -1,10 +1,12 @@
 from dataclasses import dataclass
 
 import pytest
+import torch
 
 from fedactive import Experiment
 from fedactive.errors import ConfigurationError
-from fedactive.query import STRATEGIES, LoGo, Strategy, make_strategy
+from fedactive.laboratory import run
+from fedactive.query import STRATEGIES, LoGo, Selection, Strategy, make_strategy
 from fedactive.query.strategy import parameter, parse_options
 
 
@@ -51,7 +53,8 @@ class Tempered(Strategy):
     centred: bool = parameter(True, (True, False), "take the mean away")
 
     def select(self, pool, budget, rng):
-        raise NotImplementedError
+        chosen = torch.randperm(len(pool), generator=rng)[:budget]
+        return Selection(chosen, torch.full(chosen.shape, self.temperature))
 
 
 def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
@@ -63,6 +66,12 @@ def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
     same = [Experiment(strategy="tempered", strategy_options=f"temperature={t}") for t in ("1", "1.0", "1e0")]
     assert {e.strategy_options for e in same} == {"temperature=1.0"}
     assert Experiment(strategy="tempered", strategy_options="temperature=0.50").strategy_options == ""
+
+
+def test_a_run_uses_its_options(monkeypatch, small):
+    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    queried = run(small(strategy="tempered", strategy_options="temperature=0.1", rounds=2)).selections
+    assert queried.query("al_round == 2")["score"].unique() == pytest.approx([0.1])
 
 
 @pytest.mark.parametrize("options", ["temperature=0.2", "temperature=warm", "steps=1.5", "centred=false"])

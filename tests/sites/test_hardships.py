@@ -24,6 +24,7 @@ from fedactive.sites import correspondence, field
 from fedactive.sites.plan import Plan, Rules
 from fedactive.sites.site import Site
 from fedactive.sites.store import LabelStore, StoreError
+from lacking import lacking
 
 NAMES = ["north", "south", "west"]
 DAY = 86_400.0
@@ -67,7 +68,7 @@ def disk(tmp_path):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a small disk can be mounted by root only")
+        lacking("a small disk can be mounted by root only")
     yield SmallDisk(folder)
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

@@ -212,7 +212,8 @@ def test_an_answer_that_is_never_accepted_holds_back_no_other(site, browse, monk
     assert shown(ada) == 0  # still wanted
 
 
-def test_a_decision_that_comes_too_late_is_told(site, browse):
+def at_a_disagreement(site, browse):
+    """Ada, before an image of which Bob and Eve think differently."""
     site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
@@ -220,6 +221,11 @@ def test_a_decision_that_comes_too_late_is_told(site, browse):
     ada = browse(site, "ada")
     ada.click("a[href='/disagreements']")
     ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
+    return ada
+
+
+def test_a_decision_that_comes_too_late_is_told(site, browse):
+    ada = at_a_disagreement(site, browse)
     site.store.answers.record(site.store.annotators.named("eve"), 3, "label", 0)  # changed her mind
     ada.press("2")
     ada.wait(
@@ -328,13 +334,7 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
 
 
 def test_disagreements_are_decided(site, browse):
-    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
-    for k, name in enumerate(("bob", "eve")):
-        site.token(name)
-        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
-    ada = browse(site, "ada")
-    ada.click("a[href='/disagreements']")
-    ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
+    ada = at_a_disagreement(site, browse)
     ada.press("2")
     ada.wait("document.body.innerText.includes('No disagreements')")
     assert site.store.labels() == {3: 1}

@@ -1,0 +1,13 @@
+"""What a test needs and a machine may not have."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+
+def lacking(reason: str) -> NoReturn:
+    """The test is left out with its reason, but where the variable CI is set it fails: all must run there."""
+    if os.environ.get("CI"):
+        pytest.fail(f"needed here: {reason}")
+    pytest.skip(reason)
