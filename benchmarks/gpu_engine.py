@@ -26,7 +26,7 @@ import torch
 import typer
 
 from fedactive.analysis.curves import learning_curves
-from fedactive.engines import BatchedEngine, Engine, SequentialEngine
+from fedactive.engines import BatchedEngine, Engine, SequentialEngine, own_stream
 from fedactive.engines.batched import saved_bytes
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
@@ -140,7 +140,7 @@ def start_ups() -> None:
 def train_for(engine: Engine, duration: float) -> int:
     """FL rounds made in this time, on a stream of its own."""
     rounds, begun = 0, time.perf_counter()
-    with torch.cuda.stream(torch.cuda.Stream()):
+    with own_stream():
         jobs = round_of("cnn4", 10, 1024)
         while time.perf_counter() - begun < duration:
             engine.train(jobs)

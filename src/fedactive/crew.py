@@ -23,7 +23,7 @@ from threading import Thread
 
 import torch
 
-from fedactive.engines import usable_cores
+from fedactive.engines import own_stream, usable_cores
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import EngineShelf, run_with
@@ -47,8 +47,7 @@ def main(threads: int, plugin: Path | None) -> None:
 
 def serve(files: SimpleQueue[str], answers: int) -> None:
     """Run one experiment after another, on a stream of its own."""
-    stream = torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else nullcontext()
-    with stream, EngineShelf() as engines:
+    with own_stream() if torch.cuda.is_available() else nullcontext(), EngineShelf() as engines:
         while True:
             file = files.get()
             done = attempt(Path(file), engines)

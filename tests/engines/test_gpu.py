@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedactive.data.dataset import Dataset
-from fedactive.engines import BatchedEngine, SequentialEngine, make_engine
+from fedactive.engines import BatchedEngine, SequentialEngine, make_engine, own_stream
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
 
@@ -73,7 +73,7 @@ def test_threads_train_side_by_side_with_the_same_result(model, precision):
     work = jobs(spec, (128, 64, 33))
 
     def train(_):
-        with torch.cuda.stream(torch.cuda.Stream()), BatchedEngine(spec, data, recipe, GPU) as engine:
+        with own_stream(), BatchedEngine(spec, data, recipe, GPU) as engine:
             results = [engine.train(work) for _ in range(5)]
             torch.cuda.current_stream().synchronize()
             return results[-1]
@@ -83,6 +83,12 @@ def test_threads_train_side_by_side_with_the_same_result(model, precision):
         for together in pool.map(train, range(3)):
             for one, other in zip(alone, together, strict=True):
                 assert furthest(one.weights, other.weights) < 3e-2
+
+
+def test_a_threads_own_stream_is_never_one_that_graphs_are_recorded_on():
+    with own_stream():
+        mine = torch.cuda.current_stream()
+        assert mine not in [torch.cuda.Stream() for _ in range(64)]  # the pool has 32
 
 
 def test_too_little_memory_means_fewer_clients_at_a_time_and_the_same_result():

@@ -6,7 +6,7 @@ import importlib.util
 
 from fedactive.data.dataset import Dataset
 from fedactive.engines.batched import BatchedEngine
-from fedactive.engines.device import choose_device, usable_cores
+from fedactive.engines.device import choose_device, own_stream, usable_cores
 from fedactive.engines.engine import Engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
@@ -20,6 +20,7 @@ __all__ = [
     "SequentialEngine",
     "choose_device",
     "make_engine",
+    "own_stream",
     "usable_cores",
 ]
 

@@ -42,3 +42,12 @@ def warn_once(sentence: str) -> None:
 def usable_cores() -> int:
     """The cores this process may run on, where the system can tell, else all of them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def own_stream() -> torch.cuda.StreamContext:
+    """A stream for one of several threads that train side by side.
+
+    CUDA hands round the same 32 streams of each priority. Graphs are recorded on those of normal priority;
+    were this one of them, what the thread does could become part of a graph that another one is recording.
+    """
+    return torch.cuda.stream(torch.cuda.Stream(priority=-1))
