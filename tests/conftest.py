@@ -18,6 +18,7 @@ import torch
 from browser import Browser, missing
 from fedactive.data import Dataset, load
 from fedactive.experiment import Experiment
+from fedactive.query import STRATEGIES
 from lacking import lacking
 
 
@@ -63,3 +64,12 @@ def global_randomness_is_left_alone():
     before = torch.random.get_rng_state()
     yield
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.fixture(autouse=True)
+def registry_is_put_back():
+    """Strategies of plugins are those of one test."""
+    before = dict(STRATEGIES)
+    yield
+    STRATEGIES.clear()
+    STRATEGIES.update(before)

@@ -12,12 +12,14 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import torch
 from rich.console import Console
 
 import fedactive.compare
 from fedactive.compare import Comparison, Job, progress_line
 from fedactive.errors import RunError
 from fedactive.laboratory import run
+from fedactive.query.plugins import load_file
 
 SMALL = {
     "dataset": "digits", "clients": 3, "rounds": 2, "fl-rounds": 2, "local-epochs": 1, "local-only-epochs": 4,
@@ -38,6 +40,37 @@ def test_a_runs_folder_that_is_a_file_is_told(tmp_path, small):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write in"):
         Comparison([small(runs_dir=tmp_path / "file")], 1).run()
+
+
+def test_a_run_that_ends_the_process_of_all_takes_nobody_along(tmp_path, small, monkeypatch):
+    # On a GPU runs are threads of one process, which here has to do with the CPU.
+    monkeypatch.setattr(fedactive.compare, "choose_device", lambda device: torch.device("cuda"))
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        """
+import os
+from dataclasses import dataclass
+from fedactive.query import STRATEGIES, register
+
+@register
+@dataclass(frozen=True)
+class Deadly(STRATEGIES["random"]):
+    name = "deadly"
+
+    def select(self, pool, budget, rng):
+        os._exit(1)
+"""
+    )
+    load_file(plugin)
+    longer = {"strategy": "random", "seed": 2, "rounds": 2, "fl_rounds": 40}
+    grid = [small(strategy="deadly"), small(**longer)]
+    deadly, other = Comparison(grid, 2, plugin, Console(file=io.StringIO())).run()
+    assert deadly.failed
+    assert deadly.last_line().startswith("the process of this run ended, see")
+    assert not other.failed
+    assert "the process of this run ended" in other.log.read_text()
+    alone = run(small(**longer, runs_dir=tmp_path / "alone"))
+    pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.folder / "metrics.parquet"))
 
 
 def test_a_grid_runs_once_and_is_the_same_as_single_runs(tmp_path, small):

@@ -43,6 +43,7 @@ class Job:
     process: subprocess.Popen[bytes] | Turn | None = None
     log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
     begun: float = 0.0
+    apart: bool = False  # in a process of its own, since the one of all ended under it
     fl_rounds: int = 0  # done, as far as its log tells
     note: str = "starting"
     failed: bool = False
@@ -88,7 +89,8 @@ class Comparison:
     jobs: int
     plugin: Path | None = None
     console: Console = field(default_factory=lambda: Console(stderr=True))
-    crews: dict[str, Crew] = field(default_factory=dict)  # by precision, which torch sets for a whole process
+    # One per precision, which torch sets for a whole process, and those of runs that are kept apart.
+    crews: dict[str, Crew] = field(default_factory=dict)
     lifeline: tuple[int, int] = field(default_factory=os.pipe)  # ours to hold, and closed when we are gone
 
     def run(self) -> list[Job]:
@@ -121,8 +123,11 @@ class Comparison:
                         bars.update(job.bar, completed=job.fl_rounds, note=job.note)
                         if job.process.poll() is not None:
                             bars.remove_task(job.bar)
-                            self.finish(job)
                             running.remove(job)
+                            if self.is_to_go_on(job):
+                                waiting.insert(0, job)
+                            else:
+                                self.finish(job)
                     bars.update(overall, completed=sum(job.fl_rounds for job in everything))
                     if not self.console.is_terminal and time.monotonic() - told >= SECONDS_BETWEEN_LINES:
                         told = time.monotonic()
@@ -177,10 +182,19 @@ class Comparison:
 
     def crew(self, job: Job) -> Crew:
         """The process that runs such jobs; a new one, should it have died."""
-        precision = job.experiment.precision
-        if precision not in self.crews or not self.crews[precision].alive:
-            self.crews[precision] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{precision}.log"))
-        return self.crews[precision]
+        which = f"{job.experiment.name}-apart" if job.apart else job.experiment.precision
+        if which not in self.crews or not self.crews[which].alive:
+            self.crews[which] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{which}.log"))
+        return self.crews[which]
+
+    def is_to_go_on(self, job: Job) -> bool:
+        """A run whose process ended by what may be another's fault goes on from its checkpoint, alone."""
+        if not (isinstance(job.process, Turn) and job.process.abandoned):
+            return False
+        with job.log.open("a") as log:
+            print(f"the process of this run ended, see {job.process.crew.log}", file=log)
+        tried, job.apart = job.apart, True
+        return not tried
 
     def finish(self, job: Job) -> None:
         seconds = time.monotonic() - job.begun

@@ -53,6 +53,8 @@ def serve(files: SimpleQueue[str], answers: int) -> None:
             done = attempt(Path(file), engines)
             # In one piece: others answer, too.
             os.write(answers, f"{file}\t{'done' if done else 'failed'}\n".encode())
+            if not done and gpu_is_lost():
+                os._exit(1)  # the others, and who comes after them, get a new process
 
 
 def attempt(config: Path, engines: EngineShelf) -> bool:
@@ -64,9 +66,6 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
             return False
         except Exception:
             traceback.print_exc(file=log)
-            log.flush()
-            if gpu_is_lost():
-                os._exit(1)  # runs that come after this one get a new process
             return False
     return True
 
@@ -97,8 +96,9 @@ class Crew:
                 text=True,
                 env=os.environ | {"OMP_NUM_THREADS": cores},
             )
-        self.answers: dict[str, str] = {}
-        Thread(target=self.listen, daemon=True).start()
+        self.log, self.answers = log, dict[str, str]()
+        self.listener = Thread(target=self.listen, daemon=True)
+        self.listener.start()
 
     def listen(self) -> None:
         assert self.process.stdout is not None
@@ -135,9 +135,17 @@ class Turn:
     config: str
 
     def poll(self) -> int | None:
+        ended = self.crew.process.poll()  # and with it all its runs
+        if ended is not None:
+            self.crew.listener.join()  # its last answers may still be on their way
         if self.config in self.crew.answers:
             return 0 if self.crew.answers[self.config] == "done" else 1
-        return self.crew.process.poll()  # where it ends, all its runs do
+        return ended
+
+    @property
+    def abandoned(self) -> bool:
+        """Has the process ended under it? That may be another run's fault."""
+        return self.poll() is not None and self.config not in self.crew.answers
 
     def terminate(self) -> None:
         self.crew.process.terminate()

@@ -25,14 +25,6 @@ def plugin(tmp_path):
     return path
 
 
-@pytest.fixture(autouse=True)
-def registry_is_put_back():
-    before = dict(STRATEGIES)
-    yield
-    STRATEGIES.clear()
-    STRATEGIES.update(before)
-
-
 def fedactive(*arguments, **options):
     command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
