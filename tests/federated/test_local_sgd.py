@@ -65,6 +65,14 @@ def test_training_stops_once_the_accuracy_is_reached():
     assert train_tiny(PLAIN, **job, epochs=50, rates=(0.1,) * 50).steps == 50
 
 
+@pytest.mark.parametrize("stop", [0.7, 0.9, 0.95, 0.99])
+def test_an_accuracy_of_just_that_is_enough(stop):
+    wrong = round(100 * (1 - stop))  # of 100 samples that all look the same
+    job = {"samples": torch.zeros(100, dtype=torch.long), "labels": (torch.arange(100) < wrong).long()}
+    recipe = Recipe(batch_size=100, flip=False)
+    assert train_tiny(recipe, **job, epochs=5, rates=(0.1,) * 5, stop_accuracy=stop).steps == 1
+
+
 def test_a_client_without_labels_returns_what_it_got():
     none = torch.zeros(0, dtype=torch.long)
     result = train_tiny(samples=none, labels=none)

@@ -164,8 +164,9 @@ def naive_ease(unlabelled, labelled, labels, weight, bias, wanted):
         epsilon = cap / math.sqrt(unlabelled.shape[1])
         for i, (z, g) in enumerate(zip(unlabelled, gradients, strict=True)):
             for anchor in anchors:
-                alpha = epsilon * (anchor - z).norm() * g / (g.norm() * (anchor - z))
-                mixed = z + alpha * (anchor - z)
+                apart = anchor - z
+                alpha = epsilon * apart.norm() * g / (g.norm() * apart)
+                mixed = z + torch.where(apart == 0, 0.0, alpha * apart)  # where they are equal nothing mixes
                 if (weight @ mixed + bias).argmax() != (weight @ z + bias).argmax() and ease[i] == 0:
                     ease[i] = 1 / cap
         if sum(e > 0 for e in ease) >= wanted:
@@ -182,9 +183,14 @@ def naive_ease(unlabelled, labelled, labels, weight, bias, wanted):
     wanted=st.integers(1, 12),
     scale=st.sampled_from([0.1, 1.0, 3.0]),
     seed=st.integers(0, 1000),
+    positive=st.booleans(),
 )
-def test_candidates_are_those_of_the_naive_loops(n, classes, dimensions, labelled, wanted, scale, seed):
+def test_candidates_are_those_of_the_naive_loops(
+    n, classes, dimensions, labelled, wanted, scale, seed, positive
+):
     z, known = randn(n, dimensions, seed=seed), randn(labelled, dimensions, seed=seed + 1)
+    if positive:  # as after a ReLU: sample and anchor are often both 0 somewhere
+        z, known = z.clamp_min(0), known.clamp_min(0)
     weight, bias = randn(classes, dimensions, seed=seed + 2) * scale, randn(classes, seed=seed + 3)
     labels = torch.randint(classes, (labelled,), generator=rng(seed))
     ease = ease_of_change(z, class_means(known, labels, classes), weight, bias, wanted)

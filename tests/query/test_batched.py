@@ -66,10 +66,10 @@ class TestGradientSeeding:
 class TestKCentre:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_as_for_each_client_alone(self, dtype):
-        sizes, counts = [300, 33, 1, 50], [100, 33, 1, 7]
+        sizes, counts = [300, 33, 1, 50, 60], [100, 33, 1, 7, 30]
         points = [torch.randn(n, 8, generator=rng(n)).to(dtype) for n in sizes]
-        anchors = [torch.randn(n, 8, generator=rng(90 + n)).to(dtype) for n in (1, 20, 3, 1500)]
-        together = batched.k_centre(points, anchors, counts, rngs(4))
+        anchors = [torch.randn(n, 8, generator=rng(90 + n)).to(dtype) for n in (1, 20, 3, 1500, 0)]
+        together = batched.k_centre(points, anchors, counts, rngs(5))
         for k, (chosen, scores) in enumerate(together):
             expected, distances = kernels.k_centre(points[k], anchors[k], counts[k], rng(k))
             assert chosen.tolist() == expected.tolist()

@@ -106,8 +106,9 @@ class BatchedEngine(Engine):
         if self.kind is not BranchStack:
             from fedactive.engines.cnn4.stack import CNN4Stack
 
-            maps = CNN4Stack.bytes_per_image(self.spec.image_shape, self.recipe)
-            return memory // (weights + self.recipe.batch_size * maps)
+            shape, batch = self.spec.image_shape, self.recipe.batch_size
+            fitting = memory // (weights + batch * CNN4Stack.bytes_per_image(shape, self.recipe))
+            return min(fitting, CNN4Stack.most_images(shape) // batch)
         activations = 2 * self.recipe.batch_size * saved_bytes(self.spec)
         at_once = min(STREAMS, max(1, memory // (weights + activations)))
         return (memory - at_once * activations) // weights

@@ -6,12 +6,13 @@ z, the mix of that length that raises the loss most, to first order, is
     z̃ = z + α ⊙ (z* - z)    α = ε·‖z* - z‖₂·g / (‖g‖₂·(z* - z))    ε = cap/√d
     g = ∇_z CE(W z + b, ŷ) = Wᵀ(p - 1_ŷ)
 
-with element-wise division. The product with z* - z cancels it: z̃ = z + ε·‖z* - z‖₂·g/‖g‖₂, which divides by
-nothing that may be 0 (where g is 0, z̃ = z). So the anchor only says how far to go along g, and
+with element-wise division. The product with z* - z cancels it, except where z* and z are equal, as features
+that are 0 often are: there no mix moves anything. So
 
-- the logits of the mix are W z + b + ε·‖z* - z‖₂·W g/‖g‖₂: no mixed feature is ever built;
-- the lead of ŷ over the best other class is concave in that distance, so that a class once changed stays
-  changed: some anchor changes a sample's class exactly if the farthest one does.
+    z̃ = z + ε·‖z* - z‖₂·g/‖g‖₂ ⊙ [z* ≠ z]
+
+which divides by nothing that may be 0 (where g is 0, z̃ = z). Its logits are those of z and a multiple of one
+product with W: no mixed feature is ever built.
 
 The cap grows until there are B candidates; k-means on these, one from each cluster, keeps the choice diverse.
 """
@@ -27,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedactive.query.batched_kmeans import kmeans_of_all
-from fedactive.query.kernels import best_of_each, squared_distances, top
+from fedactive.query.kernels import best_of_each, top
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, parameter, register
 
@@ -108,23 +109,23 @@ def steepest(logits: Tensor, weight: Tensor) -> Tensor:
 
 
 def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wanted: int) -> Tensor:
-    """1/cap for the smallest cap that changes a sample's class, 0 where none does.
+    """1/cap for the smallest cap with which some anchor changes a sample's class, 0 where none does.
 
-    Caps are tried until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
+    The cap grows until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
     """
-    ease = z.new_zeros(len(z))
-    if len(anchors) == 0:
-        return ease
+    if len(anchors) == 0 or wanted == 0:
+        return z.new_zeros(len(z))
     logits = torch.addmm(bias, z, weight.T)
-    predicted = logits.argmax(1)
-    along = steepest(logits, weight) @ weight.T  # how the logits change along g/‖g‖
-    farthest = squared_distances(z, anchors).amax(1, keepdim=True).sqrt()
-    for cap in CAPS:
-        mixed = logits + cap / z.shape[1] ** 0.5 * farthest * along
-        ease[(mixed.argmax(1) != predicted) & (ease == 0)] = 1 / cap
-        if int(ease.count_nonzero()) >= wanted:
-            break
-    return ease
+    predicted, direction = logits.argmax(1), steepest(logits, weight)
+    smallest = z.new_full((len(z),), torch.inf)
+    for anchor in anchors:
+        apart = anchor - z
+        step = (direction * (apart != 0)) @ weight.T * apart.norm(dim=1, keepdim=True) / z.shape[1] ** 0.5
+        for cap in CAPS:
+            changed = (logits + cap * step).argmax(1) != predicted
+            smallest = torch.where(changed, smallest.clamp_max(cap), smallest)
+    enough = smallest.kthvalue(min(wanted, len(z))).values
+    return torch.where(smallest <= enough, 1 / smallest, 0.0)  # 1/∞ = 0: never
 
 
 def squared_distance_to_mean(points: Tensor, cluster: Tensor, clusters: int) -> Tensor:

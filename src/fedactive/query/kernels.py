@@ -100,8 +100,11 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
     # choose among these alone, as long as the farthest of them is no nearer than all others were at first.
     # It is the same choice as among all, which then learn of the new centres in one matrix product.
     done, steps, centres = 0, 16, anchors
+    if len(anchors) == 0 and count:  # whichever was shuffled to the front
+        chosen[0], scores[0] = 0, 0.0
+        done, centres = 1, points[:1]
     while done < count:
-        for part in centres.split(1024) if len(centres) else ():  # not all at once: both sets may be large
+        for part in centres.split(1024):  # not all at once: both sets may be large
             products = torch.addmm((part * part).sum(1), points, part.T, alpha=-2)
             nearest = torch.minimum(nearest, (products.amin(1) + norms).clamp_min_(0))
         nearest[chosen[:done]] = -torch.inf  # never again

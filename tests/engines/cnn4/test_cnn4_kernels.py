@@ -102,6 +102,21 @@ def test_inference_is_that_of_the_plain_model(monkeypatch):
     assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("side", "batch", "taken", "at_a_time"),
+    [(32, 128, True, 1024), (224, 64, True, 1024), (512, 64, True, 511), (1024, 128, False, 127)],
+)
+def test_no_map_has_more_values_than_32_bits_can_count(side, batch, taken, at_a_time):
+    model = ModelSpec("cnn4", (3, side, side), 10).build()
+    images = torch.zeros(0, 3, side, side, dtype=torch.uint8)
+    recipe = Recipe(batch_size=batch, precision="bf16")
+    assert stack.CNN4Stack.takes(model, images, recipe) == taken
+    assert inference.fitting(images, recipe) == at_a_time
+    first_map = 64 * (side // 2) ** 2
+    assert stack.CNN4Stack.most_images(images.shape[1:]) * first_map < 2**31
+    assert at_a_time * first_map < 2**31
+
+
 def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     model, images, labels, normalise, start, recipe = setting(3, 16, 4)
     jobs = [

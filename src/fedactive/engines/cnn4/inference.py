@@ -20,13 +20,14 @@ from fedactive.federated.local_sgd import Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
-BATCH = 1024
+BATCH = 1024  # more at a time gain nothing
 
 
 @final
 class Inference:
     def __init__(self, model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe) -> None:
-        recipe = replace(recipe, batch_size=BATCH)
+        self.batch = fitting(images, recipe)
+        recipe = replace(recipe, batch_size=self.batch)
         self.stack = CNN4Stack(model, images, normalise, recipe, 1, (False, False))
         self.graph = record(self.stack.embed) if images.is_cuda else None
 
@@ -35,7 +36,7 @@ class Inference:
         stack.layout.pack(weights, stack.parameters[0])
         stack.buffer_layout.pack(weights, stack.statistics[0])
         embeddings = []
-        for part in pixels.split(BATCH):
+        for part in pixels.split(self.batch):
             stack.batch[0, : len(part)] = stack.normalise(part).permute(0, 2, 3, 1)
             if self.graph:
                 self.graph.replay()
@@ -45,3 +46,14 @@ class Inference:
             embeddings.append(z.movedim(-1, 1).flatten(1).to(torch.float32, copy=True))
         z = torch.cat(embeddings)
         return F.linear(z, weights["head.weight"], weights["head.bias"]), z
+
+
+def fitting(images: Tensor, recipe: Recipe) -> int:
+    """How many images to take at a time: fewer where they are so large that memory or counting ends."""
+    shape = images.shape[1:]
+    most = CNN4Stack.most_images(shape)
+    if images.is_cuda:
+        free, _ = torch.cuda.mem_get_info(images.device)
+        free += torch.cuda.memory_reserved(images.device) - torch.cuda.memory_allocated(images.device)
+        most = min(most, free // 2 // CNN4Stack.bytes_per_image(shape, recipe))
+    return max(1, min(BATCH, most))

@@ -51,10 +51,17 @@ class CNN4Stack(Stack):
     def takes(model: object, images: Tensor, recipe: Recipe) -> bool:
         """Is this a network that the kernels know, and a precision that the tensor cores have?"""
         known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
-        return known and recipe.batch_size <= HIGHEST and recipe.precision != "fp32"
+        most = min(HIGHEST, CNN4Stack.most_images(images.shape[1:]))
+        return known and recipe.batch_size <= most and recipe.precision != "fp32"
 
     @staticmethod
-    def bytes_per_image(shape: tuple[int, int, int], recipe: Recipe) -> int:
+    def most_images(shape: Sequence[int]) -> int:
+        """Of all clients together, in one step: kernels count the values of a map in 32 bits."""
+        _, height, breadth = shape
+        return (2**31 - 1) // (WIDTH * (height // 2) * (breadth // 2))
+
+    @staticmethod
+    def bytes_per_image(shape: Sequence[int], recipe: Recipe) -> int:
         """What is kept of one image: maps between blocks, outputs of convolutions, gradients of both."""
         _, height, breadth = shape
         places = [(height >> i) * (breadth >> i) for i in (1, 2, 3, 4)]
