@@ -2,9 +2,9 @@
 
 Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Appendix A.
 From CIFAR-10's labels it gives the EMD of the paper's first labelled sets to three decimals (all but rho = 1,
-alpha = inf), and it is here to be compared with the paper's tables. That is how many samples of each class a
-client has; which ones they are was never published. On imbalanced classes it strays from the
-Dirichlet shares: clients fill up before some classes are used up, and the rest is handed out class by class.
+alpha = inf), and it is here to be compared with the paper's tables. That tells how many samples of a class a
+client has, not which. On imbalanced classes it strays from the Dirichlet shares: clients fill up before some
+classes are used up, and the rest is handed out class by class.
 """
 
 from __future__ import annotations
