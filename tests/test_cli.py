@@ -66,12 +66,12 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "AL round 2/2" in done.stdout  # progress as plain lines, without a terminal
-    assert "mean of the last 5 FL rounds" in done.stdout  # the lines before say that of one FL round
+    assert "mean of the last 2 FL rounds" in done.stdout  # the lines before say that of one FL round
     folder = re.search(r"run folder: (.*)", done.stdout)[1]
     saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
     assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
     again = fedactive("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs")
-    assert again.stdout.startswith("nothing is left to run: this run was finished before\n")
+    assert again.stdout.startswith("nothing was left to run: this run was finished before\n")
     assert again.stdout.endswith(done.stdout[done.stdout.index("┏") :])
 
 
@@ -104,6 +104,14 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, se
     assert re.search(sentence, done.stderr)
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_configuration_file_is_named(tmp_path):
+    (tmp_path / "mine.toml").write_text("alpha = = 1")
+    done = fedactive("run", "--config", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "config: 'mine.toml' was given, allowed is a TOML file" in done.stderr
+    assert "Invalid value (at line 1, column 9)" in done.stderr
 
 
 def test_missing_data_says_how_to_get_it_and_leaves_nothing_behind(tmp_path):

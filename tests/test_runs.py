@@ -285,6 +285,12 @@ def test_a_damaged_shared_round_is_computed_again(small):
     assert len(run(small(strategy="logo")).accuracy) == 3
 
 
+def test_a_first_round_that_cannot_be_shared_is_no_obstacle(small):
+    small().runs_dir.mkdir()
+    (small().runs_dir / ".first-rounds").write_text("in the way")
+    assert len(run(small(strategy="random")).accuracy) == 3
+
+
 def test_a_finished_run_is_prolonged_by_asking_for_more_rounds(small, tmp_path):
     settings = {"strategy": "logo", "algorithm": "scaffold", "init": "continue"}
     whole = run(small(**settings, rounds=4, runs_dir=tmp_path / "whole"))

@@ -1,7 +1,9 @@
 """Federated active learning: LoGo and its rivals, from the paper to real sites.
 
 import fedactive
-experiment = fedactive.Experiment(dataset="digits", strategy="logo", clients=5, rounds=4, fl_rounds=10)
+experiment = fedactive.Experiment(
+    dataset="digits", augment="none", strategy="logo", clients=5, rounds=3, fl_rounds=10
+)
 result = fedactive.run(experiment)
 print(result.accuracy)
 """

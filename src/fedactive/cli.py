@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,10 +86,12 @@ def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     load_plugin(plugin)
     given = {name: text for name, text in flags.items() if text is not None}
     experiment = Experiment.from_toml(read_config(config), **given)
-    if completed_rounds(experiment.runs_dir / experiment.name) >= experiment.rounds:
-        print("nothing is left to run: this run was finished before")
+    finished = completed_rounds(experiment.runs_dir / experiment.name) >= experiment.rounds
     with resumable():
-        print_result(run_experiment(experiment, make_progress()))
+        result = run_experiment(experiment, make_progress())
+    if finished:
+        print("nothing was left to run: this run was finished before")
+    print_result(result)
 
 
 def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags: str | None) -> None:
@@ -123,9 +126,15 @@ def read_config(path: Path | None) -> str:
     if path is not None and not path.is_file():
         raise ConfigurationError("config", str(path), "a TOML file that exists")
     try:
-        return path.read_text() if path else ""
+        text = path.read_text() if path else ""
+        tomllib.loads(text)
+        return text
     except UnicodeDecodeError:
         raise ConfigurationError("config", str(path), "a TOML file, which is text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(
+            "config", str(path), f"a TOML file of `name = value` lines; {error}"
+        ) from None
 
 
 def with_settings(command: Any, **more: Any) -> Any:
@@ -237,7 +246,8 @@ def print_result(result: Result) -> None:
     for al_round, accuracy in result.accuracy.items():
         table.add_row(str(al_round), str(labelled[al_round]), f"{accuracy:.2%}")
     Console().print(table)
-    print(f"(accuracy: mean of the last {LAST_FL_ROUNDS} FL rounds of each AL round)")
+    averaged = min(LAST_FL_ROUNDS, int(metrics["fl_round"].max()))
+    print(f"(accuracy: mean of the last {averaged} FL rounds of each AL round)")
     Console().print(f"run folder: {result.folder}", soft_wrap=True)
 
 

@@ -34,5 +34,5 @@ class RunError(UserError):
 def unknown_name(field: str, given: object, names: Iterable[str], besides: str = "") -> ConfigurationError:
     """The error for a name that is not in a list, with the nearest one for a typo."""
     known = sorted(names)
-    near = difflib.get_close_matches(str(given).lower(), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(given).lower(), known, n=1, cutoff=0.6)
     return ConfigurationError(field, given, "one of " + ", ".join(known) + besides, near[0] if near else None)

@@ -49,9 +49,11 @@ class Result:
         path = Path(self.folder) / f"{name}.parquet"
         try:
             return pd.read_parquet(path)
+        except FileNotFoundError:
+            raise RunError(f"{path} does not exist: is there a run in that folder?") from None
         except (OSError, ValueError) as error:
             raise RunError(
-                f"{path} cannot be read: {error}; the run's own command writes a missing one anew"
+                f"{path} cannot be read: {error}; delete it, and the run's command writes it anew"
             ) from None
 
 

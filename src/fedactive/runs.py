@@ -20,6 +20,7 @@ import io
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,9 +100,10 @@ class Run:
         """Leave the state after AL round 1 to other strategies of the same seed and setting."""
         path = first_round_file(self.experiment)
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            # Written in the run's own folder: another run may be doing the same just now.
-            os.replace(write_partial(self.folder / path.name, checkpoint_bytes(self.state)), path)
+            with suppress(OSError, RunError):  # it only saves others time: a full disk is no reason to end
+                path.parent.mkdir(exist_ok=True)
+                # Written in the run's own folder: another run may be doing the same just now.
+                os.replace(write_partial(self.folder / path.name, checkpoint_bytes(self.state)), path)
 
     def write_results(self) -> None:
         """The tables, of the AL rounds that are complete."""

@@ -182,6 +182,21 @@ def test_paths_that_are_no_folders_of_runs_are_named(finished, tmp_path):
     }
 
 
+def test_a_results_file_without_runs_is_no_traceback(finished, tmp_path):
+    export([finished], tmp_path)
+    pq.write_table(pq.read_table(tmp_path / FILE).slice(0, 0), tmp_path / FILE)
+    with pytest.raises(RunError, match="holds no runs"):
+        read_runs([tmp_path])
+
+
+def test_a_folder_of_runs_among_runs_is_told_from_other_folders(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "runs" / "demo")
+    shutil.copytree(one(finished), tmp_path / "runs" / "one")
+    ((folder, why),) = read_runs([tmp_path / "runs"]).skipped
+    assert folder.name == "demo"
+    assert why == "is a folder of runs; name it, too, to have them"
+
+
 def test_nothing_usable_is_an_error(tmp_path):
     with pytest.raises(RunError, match=r"no finished run to read: .*missing cannot be opened"):
         read_runs([tmp_path / "missing"])

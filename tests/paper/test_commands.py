@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.errors import UserError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper import commands
 from fedactive.paper.commands import app
 from fedactive.paper.reproduce import experiments, show
@@ -73,8 +73,29 @@ def test_runs_made_with_other_settings_are_hinted_at(store, runs):
     absent = f"no runs of this table in {runs}; `fedactive paper run algorithms` makes them\n"
     assert hint in told("accuracy")
     assert told("accuracy", "--precision", "bf16") == ""
-    assert told("algorithms", "--precision", "bf16") == absent  # no hint to do what was done
-    assert told("algorithms", "--precision", "bf16", "--fl-rounds", "20") == absent + hint
+    assert hint in told("accuracy", "--precision", "bf16", "--fl-rounds", "20")
+    assert told("algorithms") == absent  # which has use for no run that is there
+    assert told("algorithms", "--precision", "bf16", "--fl-rounds", "20") == absent
+
+
+def test_who_beats_whom_says_over_how_many_settings(store, runs):
+    for setting in all_settings()[:2]:
+        for name in ("logo", "random", "entropy")[: 4 - setting.number]:
+            for seed in (1, 2):
+                store(setting.experiment(name, seed=seed, runs_dir=runs), [0.5, 0.5 + len(name) / 100 * seed])
+    shown = CliRunner().invoke(app, ["show", "penalty", "--from", str(runs)])
+    assert "over 4 of the paper's 38 settings" in " ".join(shown.stdout.split())
+    assert "settings with runs: random 4, entropy 1, logo 4; compare only" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [(["bars", "--setting", "3"], "curves"), (["curves", "--category", "budget"], "penalty")],
+)
+def test_options_of_another_figure_are_refused(runs, tmp_path, options, allowed):
+    done = CliRunner().invoke(app, ["figure", *options, "--from", str(runs), "-o", str(tmp_path / "f.svg")])
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"allowed is {allowed}, with --" in str(done.exception)
 
 
 def test_a_figure_hints_at_them_too(store, runs, tmp_path):

@@ -74,8 +74,8 @@ def two_settings(store, runs):
 def test_comparison_figures(two_settings, draw):
     assert "average" in draw("penalty")
     by_selector = draw("penalty", category="query selector")
-    assert "global: settings in which" in by_selector
-    assert "local: settings in which" in by_selector
+    assert "global: in how many of 2 settings" in by_selector
+    assert "local: in how many of 2 settings" in by_selector
     assert "query selector local (n = 2)" in draw("bars")
 
 

@@ -49,7 +49,7 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
 
     means = mean_curves(curves)
     cells = curves.pivot_table(index="strategy", columns="labelled", values="accuracy", aggfunc=cell)
-    table = Table(title=title)
+    table = Table(title=title, caption="accuracy: mean over the last FL rounds of an AL round, five at most")
     table.add_column("strategy")
     table.add_column("seeds", justify="right")
     for percent in percents(means.columns.to_numpy()):

@@ -38,7 +38,7 @@ def _read(place: Path) -> tuple[list[StoredRun], Skipped]:
         runs = _runs_at(place)
         for run in runs:
             _ = run.content
-        return runs, []
+        return runs, [] if runs else [(place, "holds no runs")]
     except RunError as error:
         return [], [(place, predicate(error, place))]
     except OSError as error:
@@ -79,4 +79,6 @@ def _problem(folder: Path) -> str:
         here = any((folder / name).exists() for name in ("experiment.toml", FILE))
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
+    if not here and any(folder.glob("*/experiment.toml")):
+        return "is a folder of runs; name it, too, to have them"
     return "" if here else "is no run folder: it has no experiment.toml"

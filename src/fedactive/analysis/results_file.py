@@ -56,6 +56,8 @@ def read_results(folder: Path) -> list[StoredRun]:
             table = table.append_column("samples", pa.nulls(len(table), pa.int32()))
         # write_results keeps a run's rows together.
         starts = [i for i, al_round in enumerate(table["al_round"].to_pylist()) if al_round == 1]
+        if not starts:
+            return []
         settings = [name for name in DEFAULTS if name in table.column_names]
         first = table.select(["run", *settings]).take(starts).to_pylist()
     ends = [*starts[1:], len(table)]

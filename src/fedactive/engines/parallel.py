@@ -52,6 +52,7 @@ class ParallelEngine(Engine):
                     [sys.executable, "-c", program],
                     pass_fds=[theirs.fileno(), file.fileno()],
                     stdin=subprocess.DEVNULL,
+                    process_group=0,  # Ctrl-C is for the main process alone, which then closes the pipe
                     env=os.environ | KEEP_MEMORY,
                 )
                 theirs.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import signal
 import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -71,7 +70,6 @@ def serve(pipe: Connection, images_file: int) -> None:
 
 def main(pipe: int, images_file: int) -> None:
     """Both are descriptors of open files."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which then closes the pipe
     torch.set_num_threads(1)
     # The pipe ends when the main process is gone or has closed the engine, be it in the middle of a message.
     with contextlib.suppress(EOFError, OSError):

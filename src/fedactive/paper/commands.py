@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +12,13 @@ from rich.table import Table
 
 from fedactive.analysis.export import export as export_runs
 from fedactive.analysis.finding import stored_runs
-from fedactive.analysis.stored import DEFAULTS, StoredRun
+from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun
 from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import write_output
 from fedactive.grid import JOBS_HELP, require_data, shared_among
-from fedactive.paper.archive import Archive
-from fedactive.paper.comparison import CATEGORIES, OVERALL
+from fedactive.paper.archive import Archive, key
+from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
 from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
 from fedactive.paper.figures import FIGURES, NoRunsError, Request
@@ -125,11 +125,19 @@ def show(
     changes = changed(fl_rounds, partition, schedule, precision)
     table = show_table(name, runs, until=until, datasets=chosen, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
-    if not matrix or len(table) > 1:
+    if not matrix:
         print_table(table, NAMES[name])
+    elif len(table) > 1:
+        settings = settings_with_runs(Archive(runs), **changes)
+        print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
+        if len(set(settings.values())) > 1:
+            counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
+            print(
+                f"settings with runs: {counts}; compare only strategies that have the same", file=sys.stderr
+            )
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
-        if hint := of_other_options(runs, changes):
+        if hint := of_other_options(name, runs, changes):
             print(f"{hint}: show needs the same", file=sys.stderr)
     if output is not None:
         write_output(output, table.to_csv(index=False).encode())
@@ -152,11 +160,16 @@ def figure(
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
     changes = changed(fl_rounds, partition, schedule, precision)
+    for given, of in ((setting is not None, "curves"), (category != OVERALL, "penalty")):
+        if given and name != of:
+            raise ConfigurationError(
+                "figure", name, f"{of}, with --{'setting' if of == 'curves' else 'category'}"
+            )
     runs = runs_in(source)
     try:
         draw_figure(name, Request(Archive(runs), output, data_dir, setting, category, changes))
     except NoRunsError as error:
-        hint = of_other_options(runs, changes)
+        hint = of_other_options(error.table, runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     print(output)
 
@@ -209,15 +222,20 @@ def runs_in(source: Path) -> list[StoredRun]:
     return [] if source == RUNS and not source.exists() else stored_runs(source)
 
 
-def of_other_options(runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
-    """How runs were made that are there but were not asked for, if so."""
+def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
+    """How runs of this table were made that are there but were not asked for, if so."""
     paper = DEFAULTS | PAPER
+
+    def unchangeable(settings: Mapping[str, Any]) -> Identity:
+        return tuple(pair for pair in key(settings) if pair[0] not in CHANGEABLE)
 
     def options(settings: dict[str, Any]) -> str:
         other = {name: settings[name] for name in CHANGEABLE if settings[name] != paper[name]}
         return as_options(other).strip()
 
-    made_with = {options(dict(run.identity)) for run in runs} - {options(paper | changes), ""}
+    needed = {unchangeable(vars(experiment)) for experiment in experiments(table)}
+    usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]
+    made_with = {options(settings) for settings in usable} - {options(paper | changes), ""}
     return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""
 
 

@@ -63,12 +63,25 @@ def penalty(archive: Archive, **overrides: Any) -> pd.DataFrame:
 
 
 def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, pd.DataFrame]:
-    """The penalty matrix over the settings of each value of a category, of those that have runs."""
+    """The penalty matrix over the settings of each value of a category, of those that have runs.
+
+    `attrs["settings"]` of a matrix is their number.
+    """
     if category not in CATEGORIES:
         raise unknown_name("category", category, CATEGORIES)
     curves = setting_curves(archive, **overrides)
     values = curves["setting"].map({setting.number: places(setting)[category] for setting in all_settings()})
-    return {str(value): in_order(penalty_matrix(part)) for value, part in curves.groupby(values, sort=False)}
+    matrices = {}
+    for value, part in curves.groupby(values, sort=False):
+        matrices[str(value)] = in_order(penalty_matrix(part))
+        matrices[str(value)].attrs["settings"] = part["setting"].nunique()
+    return matrices
+
+
+def settings_with_runs(archive: Archive, **overrides: Any) -> dict[str, int]:
+    """In how many of the 38 settings each strategy has runs, in the paper's order."""
+    counts = setting_curves(archive, **overrides).groupby("strategy")["setting"].nunique()
+    return {name: int(counts[name]) for name in COMPARED if name in counts}
 
 
 def in_order(matrix: pd.DataFrame) -> pd.DataFrame:

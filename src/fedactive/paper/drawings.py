@@ -96,7 +96,8 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
         ):
             heat(axes, matrix, "{:.1f}", high=max(matrix.to_numpy().max(), 1e-9))
             axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
-            axes.set_title(f"{name}: settings".removeprefix(": ") + " in which the row beats the column")
+            title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
+            axes.set_title(f"{name}: {title}" if name else title)
 
 
 def draw_bars(shares: pd.DataFrame, path: Path) -> None:

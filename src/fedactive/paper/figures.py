@@ -54,7 +54,7 @@ def figure(name: str, request: Request) -> None:
 def observation_figure(request: Request) -> None:
     gaps = observation(request.archive, **request.overrides)
     if gaps["gap"].isna().all():
-        raise nothing(
+        raise NoRunsError(
             "entropy by the global and by the local-only model with two seeds in common", "observation"
         )
     draw_observation(gaps, request.path)
@@ -69,7 +69,7 @@ def matrices_figure(request: Request) -> None:
             if matrices is not None:
                 found.setdefault(where, matrices)
     if not found:
-        raise nothing("entropy by the local-only model that have completed two AL rounds", "emd")
+        raise NoRunsError("entropy by the local-only model that have completed two AL rounds", "emd")
     draw_matrices(found, request.path)
 
 
@@ -96,14 +96,14 @@ def imbalances(request: Request) -> dict[Imbalance, Experiment]:
 def bars_figure(request: Request) -> None:
     shares = win_shares(request.archive, **request.overrides)
     if shares.empty:
-        raise nothing("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
+        raise NoRunsError("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
     draw_bars(shares, request.path)
 
 
 def penalty_figure(request: Request) -> None:
     matrices = penalty_by(request.category, request.archive, **request.overrides)
     if not matrices:
-        raise nothing("any of the 38 settings", "penalty")
+        raise NoRunsError("any of the 38 settings", "penalty")
     draw_penalty(matrices, request.path)
 
 
@@ -126,14 +126,14 @@ def curves_of(archive: Archive, number: int | None, **overrides: Any) -> dict[st
             if setting.title in titles and len(curves):
                 found.setdefault(setting.title, []).append(curves)
     if not found:
-        raise nothing(titles.pop() if len(titles) == 1 else "any of the 38 settings", "penalty")
+        raise NoRunsError(titles.pop() if len(titles) == 1 else "any of the 38 settings", "penalty")
     return {title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}
 
 
 def cost_figure(request: Request) -> None:
     costs = table("cost", request.archive, **request.overrides)
     if costs["seeds"].sum() == 0:
-        raise nothing("the accuracy table on cifar10 that have completed two AL rounds", "cost")
+        raise NoRunsError("the accuracy table on cifar10 that have completed two AL rounds", "cost")
     draw_cost(costs, request.path)
 
 
@@ -149,8 +149,8 @@ FIGURES: dict[str, Callable[[Request], None]] = {
 
 
 class NoRunsError(RunError):
-    """There is nothing to draw a figure from."""
+    """There is nothing to draw a figure from; its runs are those of `table`."""
 
-
-def nothing(what: str, name: str) -> NoRunsError:
-    return NoRunsError(f"there are no runs of {what}; `fedactive paper run {name}` makes them")
+    def __init__(self, what: str, table: str) -> None:
+        super().__init__(f"there are no runs of {what}; `fedactive paper run {table}` makes them")
+        self.table = table
