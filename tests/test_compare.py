@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -71,6 +72,16 @@ class Deadly(STRATEGIES["random"]):
     assert "the process of this run ended" in other.log.read_text()
     alone = run(small(**longer, runs_dir=tmp_path / "alone"))
     pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.folder / "metrics.parquet"))
+
+
+def test_a_damaged_folder_stops_nobody(tmp_path, small):
+    damaged = small(strategy="random", seed=2, rounds=1, fl_rounds=1)
+    (damaged.runs_dir / damaged.name).mkdir(parents=True)
+    (damaged.runs_dir / damaged.name / "done.json").write_text("{")
+    one, other = Comparison([damaged, replace(damaged, seed=1)], 1, console=Console(file=io.StringIO())).run()
+    assert one.failed
+    assert "done.json is damaged; delete it and run again" in one.last_line()
+    assert not other.failed
 
 
 def test_a_grid_runs_once_and_is_the_same_as_single_runs(tmp_path, small):

@@ -73,7 +73,9 @@ experiments = st.builds(
     lr=st.floats(1e-8, 100),
     seed=st.integers(0, 2**40),
     strategy=st.sampled_from(["logo", "entropy", "random"]),
-    data_dir=st.sampled_from([Path("data"), Path('a "quoted" \\ folder'), Path("ünï")]),
+    data_dir=st.sampled_from(
+        [Path("data"), Path('a "quoted" \\ folder'), Path("ünï"), Path("two\nlines\t\x01")]
+    ),
 )
 
 

@@ -59,7 +59,10 @@ class Job:
 
     @property
     def done(self) -> bool:
-        return completed_rounds(self.folder) >= self.experiment.rounds
+        try:
+            return completed_rounds(self.folder) >= self.experiment.rounds
+        except RunError:  # its folder is damaged, which the run itself will tell
+            return False
 
     @property
     def total(self) -> int:

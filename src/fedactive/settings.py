@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,5 @@ def write_toml(items: Sequence[Setting], values: Mapping[str, Any]) -> str:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, str | Path):
-        escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return json.dumps(str(value), ensure_ascii=False)  # all its strings are TOML's
     return repr(value)  # Python writes whole numbers, floats and inf as TOML does
