@@ -11,12 +11,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from browser import Browser, missing
-from fedactive.data import Dataset, load
+from fedactive.data import DATASETS, Dataset, load
 from fedactive.experiment import Experiment
 from fedactive.query import STRATEGIES
 from lacking import lacking
@@ -67,9 +68,11 @@ def global_randomness_is_left_alone():
 
 
 @pytest.fixture(autouse=True)
-def registry_is_put_back():
-    """Strategies of plugins are those of one test."""
-    before = dict(STRATEGIES)
+def registries_are_put_back():
+    """What a test registers is its own."""
+    registries: list[dict[str, Any]] = [STRATEGIES, DATASETS]
+    before = [dict(registry) for registry in registries]
     yield
-    STRATEGIES.clear()
-    STRATEGIES.update(before)
+    for registry, names in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(names)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -112,6 +113,38 @@ def test_a_broken_configuration_file_is_named(tmp_path):
     assert done.returncode == 2
     assert "config: 'mine.toml' was given, allowed is a TOML file" in done.stderr
     assert "Invalid value (at line 1, column 9)" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are counted in Linux's /proc")
+def test_ctrl_c_while_workers_are_starting_is_one_sentence(tmp_path):
+    """As a terminal does it: the signal goes to all processes of the group."""
+    options = [
+        "--dataset",
+        "digits",
+        "--augment",
+        "none",
+        "--clients",
+        "3",
+        "--device",
+        "cpu",
+        "--workers",
+        "2",
+    ]
+    command = [sys.executable, "-m", "fedactive", "run", *options]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.7)  # they are importing now
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "start the same command again to resume" in errors
+    assert "Traceback" not in errors
 
 
 def test_missing_data_says_how_to_get_it_and_leaves_nothing_behind(tmp_path):

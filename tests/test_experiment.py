@@ -74,7 +74,7 @@ experiments = st.builds(
     seed=st.integers(0, 2**40),
     strategy=st.sampled_from(["logo", "entropy", "random"]),
     data_dir=st.sampled_from(
-        [Path("data"), Path('a "quoted" \\ folder'), Path("ünï"), Path("two\nlines\t\x01")]
+        [Path("data"), Path('a "quoted" \\ folder'), Path("ünï"), Path("two\nlines\t\x01\x7f")]
     ),
 )
 

@@ -32,7 +32,7 @@ from fedactive.progress import make_progress, resumable
 from fedactive.query import STRATEGIES
 from fedactive.query.plugins import load_file
 from fedactive.query.strategy import parameters_of
-from fedactive.runs import completed_rounds
+from fedactive.runs import is_finished
 from fedactive.settings import Setting, settings_of
 from fedactive.sites.commands import coordinator_app, site_app
 from fedactive.state import LAST_FL_ROUNDS
@@ -86,7 +86,7 @@ def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     load_plugin(plugin)
     given = {name: text for name, text in flags.items() if text is not None}
     experiment = Experiment.from_toml(read_config(config), **given)
-    finished = completed_rounds(experiment.runs_dir / experiment.name) >= experiment.rounds
+    finished = is_finished(experiment)
     with resumable():
         result = run_experiment(experiment, make_progress())
     if finished:

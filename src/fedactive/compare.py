@@ -26,7 +26,7 @@ from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
 from fedactive.progress import Lines, caption, make_bars
-from fedactive.runs import completed_rounds, first_round_file
+from fedactive.runs import first_round_file, is_finished
 
 ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -60,7 +60,7 @@ class Job:
     @property
     def done(self) -> bool:
         try:
-            return completed_rounds(self.folder) >= self.experiment.rounds
+            return is_finished(self.experiment)
         except RunError:  # its folder is damaged, which the run itself will tell
             return False
 
@@ -127,7 +127,7 @@ class Comparison:
                         if job.process.poll() is not None:
                             bars.remove_task(job.bar)
                             running.remove(job)
-                            if self.is_to_go_on(job):
+                            if self.gets_another_chance(job):
                                 waiting.insert(0, job)
                             else:
                                 self.finish(job)
@@ -190,8 +190,8 @@ class Comparison:
             self.crews[which] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{which}.log"))
         return self.crews[which]
 
-    def is_to_go_on(self, job: Job) -> bool:
-        """A run whose process ended by what may be another's fault goes on from its checkpoint, alone."""
+    def gets_another_chance(self, job: Job) -> bool:
+        """A run whose process ended by what may be another's fault goes on from its checkpoint, apart."""
         if not (isinstance(job.process, Turn) and job.process.abandoned):
             return False
         with job.log.open("a") as log:

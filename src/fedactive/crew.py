@@ -96,7 +96,8 @@ class Crew:
                 text=True,
                 env=os.environ | {"OMP_NUM_THREADS": cores},
             )
-        self.log, self.answers = log, dict[str, str]()
+        self.log = log
+        self.answers: dict[str, str] = {}
         self.listener = Thread(target=self.listen, daemon=True)
         self.listener.start()
 

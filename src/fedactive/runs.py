@@ -68,7 +68,7 @@ class Run:
         self.saved_at = time.monotonic()
         try:
             self.origin = require_same_origin(experiment, data)
-            self.done = completed_rounds(self.folder) >= experiment.rounds and self.has_tables()
+            self.done = is_finished(experiment)
             self.state = State() if self.done else self.load_checkpoint()
         except BaseException:
             self.close()
@@ -152,13 +152,17 @@ class Run:
             )
         return state
 
-    def has_tables(self) -> bool:
-        return all((self.folder / f"{name}.parquet").exists() for name in TABLES)
-
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False)
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def is_finished(experiment: Experiment) -> bool:
+    """Is there nothing left to do? A table that was deleted is to be written again."""
+    folder = experiment.runs_dir / experiment.name
+    tables = all((folder / f"{name}.parquet").exists() for name in TABLES)
+    return completed_rounds(folder) >= experiment.rounds and tables
 
 
 def completed_rounds(folder: Path) -> int:

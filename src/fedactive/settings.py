@@ -124,5 +124,6 @@ def write_toml(items: Sequence[Setting], values: Mapping[str, Any]) -> str:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, str | Path):
-        return json.dumps(str(value), ensure_ascii=False)  # all its strings are TOML's
+        # JSON's strings are TOML's, too, but for one character that TOML wants escaped.
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)  # Python writes whole numbers, floats and inf as TOML does

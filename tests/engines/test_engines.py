@@ -86,12 +86,6 @@ def test_torch_threads_are_given_back(engines, digits):
     assert torch.get_num_threads() == before
 
 
-def test_ctrl_c_reaches_no_worker_be_it_still_starting(digits):
-    """A terminal sends it to the group of the process in front."""
-    with ParallelEngine(SPEC, digits, Recipe(), workers=2) as engine:
-        assert all(os.getpgid(process.pid) != os.getpgrp() for _, process in engine.workers)
-
-
 def test_a_worker_that_dies_is_reported_in_one_sentence(digits):
     with ParallelEngine(SPEC, digits, Recipe(), workers=2) as engine:
         engine.train(jobs(digits))

@@ -29,14 +29,6 @@ deadline = 72
 """
 
 
-@pytest.fixture(autouse=True)
-def catalogue_is_restored():
-    before = dict(DATASETS)
-    yield
-    DATASETS.clear()
-    DATASETS.update(before)
-
-
 def test_images_that_are_in_no_catalogue():
     plan = Plan.from_toml(OWN, clients=4)
     assert plan.experiment.dataset == "chest"

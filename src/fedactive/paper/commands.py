@@ -130,11 +130,7 @@ def show(
     elif len(table) > 1:
         settings = settings_with_runs(Archive(runs), **changes)
         print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
-        if len(set(settings.values())) > 1:
-            counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
-            print(
-                f"settings with runs: {counts}; compare only strategies that have the same", file=sys.stderr
-            )
+        warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
         if hint := of_other_options(name, runs, changes):
@@ -160,17 +156,19 @@ def figure(
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
     changes = changed(fl_rounds, partition, schedule, precision)
-    for given, of in ((setting is not None, "curves"), (category != OVERALL, "penalty")):
-        if given and name != of:
-            raise ConfigurationError(
-                "figure", name, f"{of}, with --{'setting' if of == 'curves' else 'category'}"
-            )
+    if setting is not None and name != "curves":
+        raise ConfigurationError("figure", name, "curves, with --setting")
+    if category != OVERALL and name != "penalty":
+        raise ConfigurationError("figure", name, "penalty, with --category")
     runs = runs_in(source)
+    archive = Archive(runs)
     try:
-        draw_figure(name, Request(Archive(runs), output, data_dir, setting, category, changes))
+        draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
         hint = of_other_options(error.table, runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
+    if name in ("bars", "penalty"):
+        warn_of_unequal(settings_with_runs(archive, **changes))
     print(output)
 
 
@@ -220,6 +218,13 @@ def document(
 def runs_in(source: Path) -> list[StoredRun]:
     """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
     return [] if source == RUNS and not source.exists() else stored_runs(source)
+
+
+def warn_of_unequal(settings: dict[str, int]) -> None:
+    """Say so where strategies were compared in different numbers of settings."""
+    if len(set(settings.values())) > 1:
+        counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
+        print(f"settings with runs: {counts}; compare only strategies that have the same", file=sys.stderr)
 
 
 def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
