@@ -187,7 +187,7 @@ def test_an_unknown_name_is_one_sentence(command):
         (["accuracy", "--rhos", "20"], "rhos: 20.0 was given, allowed is 1 here"),
         (
             ["accuracy", "--strategies", "finetune"],
-            "strategies: 'finetune' was given, allowed is one of alfa",
+            "strategy: 'finetune' was given, allowed is one of alfa",
         ),
         (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),  # so far so good
     ],
@@ -211,7 +211,7 @@ def test_missing_data_is_told_before_any_run_starts(tmp_path):
 @pytest.mark.parametrize("name", ["penalty", "observation"])
 def test_figures_are_of_all_runs(tmp_path, name):
     done = CliRunner().invoke(app, ["show", name, "--from", str(tmp_path), "--datasets", "svhn"])
-    assert "with --until or --datasets" in str(done.exception)
+    assert "with --until, --datasets or --strategies" in str(done.exception)
 
 
 def test_an_output_that_cannot_be_written_is_told(tmp_path):

@@ -60,6 +60,27 @@ def test_a_setting_without_printed_numbers_has_ours_alone(results):
             filled(f"<!-- setting: {mistake} -->\n<!-- end -->", runs)
 
 
+def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs):
+    of_alfamix = {"datasets": ["cifar10"], "strategies": ["alfamix"], "seeds": [1], "runs_dir": runs}
+    for head, accuracy in (("own", 0.65), ("global", 0.64)):
+        for e in experiments("accuracy", alfamix_head=head, **of_alfamix):
+            if e.selector == "local":
+                store(replace(e, rounds=4), [0.5, 0.6, 0.62, accuracy])
+    begin = "<!-- table: accuracy datasets=cifar10 strategies=alfamix"
+    found = stored_runs(runs)
+    assert "| local | 64.14 | 65.00 (1) | +0.86 |\n" in filled(f"{begin} -->\n<!-- end -->", found)
+    text = filled(f"{begin} alfamix_head=global -->\n<!-- end -->", found)
+    assert "| selector | 20% paper |" in text
+    assert "| local | 64.14 | 64.00 (1) | -0.14 |\n" in text
+
+
+def test_a_table_of_one_row_names_its_strategy(results):
+    text = filled(
+        "<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", stored_runs(results)
+    )
+    assert "| logo | 66.50 | 65.50 ± 0.71 (2) | -1.00 |\n" in text
+
+
 def test_without_a_document_or_runs_nothing_is_written(tmp_path):
     path = tmp_path / "REPRODUCTION.md"
     missing = CliRunner().invoke(app, ["document", str(path)])

@@ -2,8 +2,9 @@ from collections import Counter
 
 import pytest
 
+from fedactive.errors import ConfigurationError
 from fedactive.paper import paper_table
-from fedactive.paper.settings import COMPARED, all_settings, experiments_of, query
+from fedactive.paper.settings import COMPARED, all_settings, experiments_of, paper_experiment
 from fedactive.paper.tables import TABLES, cells
 
 
@@ -49,14 +50,27 @@ def test_a_setting_gives_the_paper_s_experiments():
 @pytest.mark.parametrize(
     ("name", "selector", "expected"),
     [
-        ("ensemble_rank_badge", "both", ("ensemble_rank", "auto", "base=badge")),
-        ("finetune_entropy", "finetuned", ("finetune", "auto", "base=entropy")),
-        ("random", "local", ("random", "auto", "")),
+        ("ensemble_rank_badge", "both", ("ensemble_rank", "both", "base=badge")),
+        ("finetune_entropy", "finetuned", ("finetune", "both", "")),
+        ("random", "local", ("random", "none", "")),
         ("gcnal", "local", ("gcnal", "local", "")),
+        ("alfamix", "local", ("alfamix", "local", "")),
     ],
 )
 def test_names_of_the_tables_become_strategies(name, selector, expected):
-    assert tuple(query(name, selector).values()) == expected
+    made = paper_experiment(name, selector)
+    assert (made.strategy, made.selector, made.strategy_options) == expected
+
+
+def test_the_released_code_s_head_is_for_alfamix_by_the_local_only_model_alone():
+    made = {
+        (cell.experiment.strategy, cell.experiment.selector, cell.experiment.strategy_options)
+        for cell in cells("accuracy", alfamix_head="global")
+    }
+    assert ("alfamix", "local", "head=global") in made
+    assert sum(bool(options) for *_, options in made) == 1
+    with pytest.raises(ConfigurationError, match=r"head: 'lobal' was given, allowed is one of global, own"):
+        cells("emd", alfamix_head="lobal")
 
 
 def test_every_number_of_every_table_has_an_experiment_that_comes_by_it():

@@ -92,7 +92,7 @@ def claims(
     """One row per claim, place and percent: the fields of Claim, but `ours` as a mean difference with its
     standard `error` and number of `seeds`, and the `verdict`. `overrides` are settings of Experiment.
     """
-    accuracy = up_to(until, only(cells("accuracy", **overrides), datasets))
+    accuracy = up_to(until, only(cells("accuracy", **overrides), dataset=datasets))
     emd = up_to(until, cells("emd", **overrides)) if datasets is None or "cifar10" in datasets else []
     found = [*accuracy_claims(accuracy, archive), *observations(emd, archive)]
     order = list(dict.fromkeys(claim.claim for claim in found))

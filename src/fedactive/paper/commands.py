@@ -40,7 +40,11 @@ FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, inst
 Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
 Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
 Precision = Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")]
+AlfaMixHead = Annotated[
+    str | None, typer.Option(help="own or global, the released code's, for ALFA-Mix by the local-only model")
+]
 Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
+Strategies = Annotated[str | None, typer.Option(help="only these strategies, separated by commas")]
 RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
 Source = Annotated[Path, typer.Option("--from", help="folder of run folders, or of exported results")]
 DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
@@ -62,13 +66,14 @@ def run(
     until: Until = None,
     seeds: Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)] = None,
     datasets: Datasets = None,
-    strategies: Annotated[str | None, typer.Option(help="only these, separated by commas")] = None,
+    strategies: Strategies = None,
     alphas: Annotated[str | None, typer.Option(help="only these alphas, as in 0.1,inf")] = None,
     rhos: Annotated[str | None, typer.Option(help="only these rhos, as in 1,20")] = None,
     fl_rounds: FlRounds = None,
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
+    alfamix_head: AlfaMixHead = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP, min=1)] = None,
     trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
@@ -76,14 +81,14 @@ def run(
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Start, or resume, exactly the runs a table or figure needs; says first how many and how long."""
-    changes = changed(fl_rounds, partition, schedule, precision)
-    chosen = datasets.split(",") if datasets else None
+    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
+    chosen = names(datasets)
     wanted = experiments(
         name,
         until=until,
         seeds=range(1, seeds + 1) if seeds else None,
         datasets=chosen,
-        strategies=strategies.split(",") if strategies else None,
+        strategies=names(strategies),
         alphas=numbers("alphas", alphas) if alphas else None,
         rhos=numbers("rhos", rhos) if rhos else None,
         **changes,
@@ -112,18 +117,20 @@ def show(
     name: Name,
     until: Until = None,
     datasets: Datasets = None,
+    strategies: Strategies = None,
     fl_rounds: FlRounds = None,
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
+    alfamix_head: AlfaMixHead = None,
     source: Source = RUNS,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
-    chosen = datasets.split(",") if datasets else None
     runs = runs_in(source)
-    changes = changed(fl_rounds, partition, schedule, precision)
-    table = show_table(name, runs, until=until, datasets=chosen, **changes)
+    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
+    rows: dict[str, Any] = {"datasets": names(datasets), "strategies": names(strategies)}
+    table = show_table(name, runs, until=until, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
         print_table(table, NAMES[name])
@@ -151,11 +158,12 @@ def figure(
     partition: Partition = None,
     schedule: Schedule = None,
     precision: Precision = None,
+    alfamix_head: AlfaMixHead = None,
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    changes = changed(fl_rounds, partition, schedule, precision)
+    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
     if category != OVERALL and name != "penalty":
@@ -248,6 +256,10 @@ def as_options(changes: dict[str, Any]) -> str:
     return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changes.items())
 
 
+def names(text: str | None) -> list[str] | None:
+    return text.split(",") if text else None
+
+
 def numbers(option: str, text: str) -> list[float]:
     try:
         return [float(word) for word in text.split(",")]
@@ -255,9 +267,7 @@ def numbers(option: str, text: str) -> list[float]:
         raise ConfigurationError(option, text, "numbers separated by commas, or inf") from None
 
 
-def changed(
-    fl_rounds: int | None, partition: str | None, schedule: str | None, precision: str | None
-) -> dict[str, Any]:
-    """In what runs differ from the paper's, as settings of Experiment."""
-    given = dict(zip(CHANGEABLE, (fl_rounds, partition, schedule, precision), strict=True))
-    return {name: value for name, value in given.items() if value is not None}
+def changed(*given: int | str | None) -> dict[str, Any]:
+    """In what runs differ from the paper's: settings of Experiment, and ALFA-Mix's head."""
+    named = zip((*CHANGEABLE, "alfamix_head"), given, strict=True)
+    return {name: value for name, value in named if value is not None}

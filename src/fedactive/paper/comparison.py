@@ -38,7 +38,7 @@ def penalty_experiments(
 ) -> list[Experiment]:
     """The runs of all 38 settings, as far as the paper labels; those that two settings share appear once."""
     found: dict[str, Experiment] = {}
-    kept = among(datasets, {setting.dataset for setting in all_settings()})
+    kept = among("dataset", datasets, {setting.dataset for setting in all_settings()})
     for setting in all_settings():
         if setting.dataset in kept:
             for experiment in experiments_of(setting, seeds=SEEDS if seeds is None else seeds, **overrides):

@@ -32,10 +32,12 @@ BLOCK = re.compile(
 READ: dict[str, Any] = {
     "until": float,
     "datasets": lambda text: text.split(","),
+    "strategies": lambda text: text.split(","),
     "fl_rounds": int,
     "partition": str,
     "schedule": str,
     "precision": str,
+    "alfamix_head": str,
 }
 OF_ACCURACY = ("accuracy", "ensembles", "algorithms")
 
@@ -47,9 +49,9 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
     def made(block: re.Match[str]) -> str:
         words = block["words"].split()
         if block["kind"] == "claims":
-            content = verdicts(claims(Archive(runs), **options(words, block)))
+            content = verdicts(claims(Archive(runs), **options(words, block, READ.keys() - {"strategies"})))
         elif block["kind"] == "setting":
-            given = options(words[1:], block, READ.keys() - {"datasets"})  # a setting has its own
+            given = options(words[1:], block, READ.keys() - {"datasets", "strategies"})  # its own, all
             content = setting(number(words, block), runs, given)
         else:
             content = table(words[0] if words else "", runs, options(words[1:], block))

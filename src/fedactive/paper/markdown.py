@@ -31,7 +31,7 @@ def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
     They are the paper's number, ours ± standard deviation (seeds), and the difference, bold if beyond `off`.
     """
     digits = 3 if "measure" in table else 2  # the paper prints EMD with three
-    names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1]
+    names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1] or ["strategy"]
     table = table[table["seeds"] > 0]
     if table.empty:
         return "There are no runs of this table.\n"

@@ -14,7 +14,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
-from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
+from fedactive.paper.tables import TABLES, among, cells, only, table, table_experiments
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",
@@ -52,11 +52,8 @@ def experiments(
         wanted = table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
     for field, chosen in (("alpha", alphas), ("rho", rhos)):
         wanted = with_values(field, chosen, wanted)
-    known = {e.strategy for e in wanted}
-    for strategy in strategies or ():
-        if strategy not in known:
-            raise unknown_name("strategies", strategy, known)
-    return [e for e in wanted if strategies is None or e.strategy in strategies]
+    kept = among("strategy", strategies, {e.strategy for e in wanted})
+    return [e for e in wanted if e.strategy in kept]
 
 
 def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experiment]) -> list[Experiment]:
@@ -87,29 +84,31 @@ def show(
     *,
     until: float | None = None,
     datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
     **overrides: Any,
 ) -> pd.DataFrame:
     """What these runs say, beside the paper's numbers where it printed any.
 
     Runs are found by their settings, so runs made with other settings than the paper's (fl_rounds=20) are
-    shown by giving the same overrides. `until` and `datasets` leave rows of tables out. See `tables.table`,
-    `comparison.observation` and `comparison.penalty` for the columns.
+    shown by giving the same overrides. `until`, `datasets` and `strategies` leave rows of tables out. See
+    `tables.table`, `comparison.observation` and `comparison.penalty` for the columns.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
-    if check(name) in ("observation", "penalty") and (until is not None or datasets is not None):
-        raise ConfigurationError("table", name, "one of printed numbers, with --until or --datasets")
+    if check(name) in ("observation", "penalty") and (until is not None or datasets or strategies):
+        needs = "one of printed numbers, with --until, --datasets or --strategies"
+        raise ConfigurationError("table", name, needs)
     if name == "observation":
         return observation(Archive(runs), **given)
     if name == "penalty":
         return penalty(Archive(runs), **given).rename_axis("strategy").reset_index()
-    return table(name, Archive(runs), until=until, datasets=datasets, **given)
+    return table(name, Archive(runs), until=until, datasets=datasets, strategies=strategies, **given)
 
 
 def begins(name: str, datasets: Sequence[str] | None = None) -> float:
     """The percent labelled at which a table's numbers begin; 0 for figures without printed numbers."""
     if check(name) not in TABLES:
         return 0.0
-    return min(cell.labelled for cell in only(cells(name), datasets))
+    return min(cell.labelled for cell in only(cells(name), dataset=datasets))
 
 
 def check(name: str) -> str:

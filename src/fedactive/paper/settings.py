@@ -13,6 +13,7 @@ from typing import Any
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
 from fedactive.query import STRATEGIES
+from fedactive.query.strategy import parse_options
 
 SEEDS = (1, 2, 3, 4)
 SEEDS_OF_ALGORITHMS = (1, 2, 3)  # FedProx and SCAFFOLD were run three times
@@ -59,7 +60,7 @@ class PaperSetting:
     def experiment(self, strategy: str, **overrides: Any) -> Experiment:
         """The experiment of one strategy, by the paper's name; `overrides` are settings of Experiment."""
         own = {name: getattr(self, name) for name in ("alpha", "dataset", "model", "budget", "init")}
-        return Experiment(**(PAPER | own | query(strategy, self.selector) | overrides))
+        return paper_experiment(strategy, self.selector, **(own | overrides))
 
 
 def all_settings() -> list[PaperSetting]:
@@ -83,12 +84,21 @@ def experiments_of(
     return [setting.experiment(name, seed=seed, **overrides) for name in strategies for seed in seeds]
 
 
-def query(strategy: str, selector: str) -> dict[str, str]:
-    """A strategy of the paper's tables as settings: `finetune_badge` is finetune with base=badge."""
-    options = ""
+def paper_experiment(
+    strategy: str, selector: str, *, alfamix_head: str = "own", **settings: Any
+) -> Experiment:
+    """The experiment of a strategy of the paper's tables: `finetune_badge` is finetune with base=badge.
+
+    `settings` are those of Experiment. With the `alfamix_head` "global" ALFA-Mix by the local-only model is
+    what the released code has for it.
+    """
+    head = f"head={alfamix_head}"
+    parse_options("alfamix", head)  # refuses another one whatever the strategy is
+    options = head if (strategy, selector) == ("alfamix", "local") else ""
     for family in FAMILIES:
         if strategy.startswith(f"{family}_"):
             strategy, options = family, "base=" + strategy.removeprefix(f"{family}_")
     if len(STRATEGIES[strategy].selectors) == 1:
         selector = "auto"  # there is nothing to choose, whatever the table or the setting says
-    return {"strategy": strategy, "selector": selector, "strategy_options": options}
+    query = {"strategy": strategy, "selector": selector, "strategy_options": options}
+    return Experiment(**(PAPER | query | settings))

@@ -19,7 +19,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
 from fedactive.paper.archive import Archive
-from fedactive.paper.settings import PAPER, SEEDS, SEEDS_OF_ALGORITHMS, query
+from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS, paper_experiment
 
 TABLES = ("accuracy", "ensembles", "algorithms", "emd", "cost")
 FILES = {"algorithms": "fl_algorithms", "cost": "query_cost_seconds"}  # of those named otherwise
@@ -56,7 +56,7 @@ def _cell(name: str, row: dict[Any, Any], overrides: dict[str, Any]) -> Cell:
     *names, number = row
     columns = {column: row[column] for column in names}
     data = {column: row[column] for column in ("dataset", "algorithm") if column in row}
-    experiment = Experiment(**(PAPER | data | query(row["strategy"], row["selector"]) | overrides))
+    experiment = paper_experiment(row["strategy"], row["selector"], **(data | overrides))
     labelled = float(str(row["labelled_percent"]).split("->")[-1])  # "5->10": the query that reaches 10%
     measure = StoredRun.query_seconds_in if name == "cost" else StoredRun.accuracy_in
     return Cell(columns, experiment, labelled, measure, float(row[number]))
@@ -73,7 +73,7 @@ def _emd_cells(row: dict[Any, Any], overrides: dict[str, Any]) -> list[Cell]:
         "selector": row["selector"],
         "labelled_percent": row["labelled_percent"],
     }
-    experiment = Experiment(**(PAPER | data | query("entropy", row["selector"]) | overrides))
+    experiment = paper_experiment("entropy", row["selector"], **(data | overrides))
     return [
         Cell(columns | {"measure": name}, experiment, row["labelled_percent"], measure, float(row[name]))
         for name, measure in EMD.items()
@@ -89,7 +89,7 @@ def table_experiments(
     **overrides: Any,
 ) -> list[Experiment]:
     """The runs of a table, each as far as its last number, or `until` percent labelled if that is less."""
-    chosen = only(cells(name, **overrides), datasets)
+    chosen = only(cells(name, **overrides), dataset=datasets)
     if seeds is None:
         seeds = SEEDS_OF_ALGORITHMS if name == "algorithms" else SEEDS
     furthest: dict[str, Cell] = {}  # by an experiment's name, without seeds
@@ -112,10 +112,12 @@ def stop_at(experiment: Experiment, percent: float, until: float | None) -> Expe
     return replace(experiment, rounds=int(percent / experiment.budget + 1e-9))
 
 
-def only(chosen: list[Cell], datasets: Sequence[str] | None) -> list[Cell]:
-    """The cells of these datasets; None is all of them."""
-    kept = among(datasets, {cell.experiment.dataset for cell in chosen})
-    return [cell for cell in chosen if cell.experiment.dataset in kept]
+def only(chosen: list[Cell], **values: Sequence[str] | None) -> list[Cell]:
+    """The cells of these datasets, or strategies; None is all of them."""
+    for field, wanted in values.items():
+        kept = among(field, wanted, {getattr(cell.experiment, field) for cell in chosen})
+        chosen = [cell for cell in chosen if getattr(cell.experiment, field) in kept]
+    return chosen
 
 
 def up_to(until: float | None, chosen: list[Cell]) -> list[Cell]:
@@ -126,12 +128,12 @@ def up_to(until: float | None, chosen: list[Cell]) -> list[Cell]:
     return [cell for cell in chosen if until is None or cell.labelled <= until]
 
 
-def among(datasets: Sequence[str] | None, known: set[str]) -> set[str]:
-    """The datasets asked for, if they are known here; None asks for all."""
-    for dataset in datasets or ():
-        if dataset not in known:
-            raise unknown_name("dataset", dataset, known)
-    return known if datasets is None else set(datasets)
+def among(field: str, wanted: Sequence[str] | None, known: set[str]) -> set[str]:
+    """The values asked for, if they are known here; None asks for all."""
+    for value in wanted or ():
+        if value not in known:
+            raise unknown_name(field, value, known)
+    return known if wanted is None else set(wanted)
 
 
 def table(
@@ -140,6 +142,7 @@ def table(
     *,
     until: float | None = None,
     datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
     **overrides: Any,
 ) -> pd.DataFrame:
     """The paper's numbers beside ours: one row per cell.
@@ -149,7 +152,7 @@ def table(
     no interval) and a `note` why there is none. A run counts as far as it has got.
     """
     rows = []
-    for cell in up_to(until, only(cells(name, **overrides), datasets)):
+    for cell in up_to(until, only(cells(name, **overrides), dataset=datasets, strategy=strategies)):
         ours = by_seed(cell, archive).to_numpy()
         rows.append(cell.columns | {"paper": cell.paper} | beside(cell.paper, ours))
     return pd.DataFrame(rows).astype({"inside": "boolean"})
