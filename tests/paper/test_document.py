@@ -74,6 +74,14 @@ def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs)
     assert "| local | 64.14 | 64.00 (1) | -0.14 |\n" in text
 
 
+def test_the_first_seeds_alone(results):
+    runs = stored_runs(results)
+    text = filled("<!-- table: accuracy datasets=cifar10 seeds=1 -->\n<!-- end -->", runs)
+    assert "| logo | both | 66.50 | 65.00 (1) | -1.50 |\n" in text
+    assert "| logo | 50.00 (1) |" in filled("<!-- setting: 1 seeds=1 -->\n<!-- end -->", runs)
+    assert "no runs to judge by" in filled("<!-- claims: seeds=1 -->\n<!-- end -->", runs)  # of LoGo alone
+
+
 def test_a_table_of_one_row_names_its_strategy(results):
     text = filled(
         "<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", stored_runs(results)
@@ -96,8 +104,8 @@ def test_mistakes_are_one_sentence(results):
     runs = list(stored_runs(results))
     with pytest.raises(UserError, match="no '<!-- table"):
         filled("nothing here", runs)
-    with pytest.raises(UserError, match="<!-- table: accuracy seeds=2 -->: unknown option seeds; allowed"):
-        filled("<!-- table: accuracy seeds=2 -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="<!-- table: accuracy seed=2 -->: unknown option seed; allowed"):
+        filled("<!-- table: accuracy seed=2 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="until is a number, not 'twenty'"):
         filled("<!-- claims: until=twenty -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="was given, allowed is at least 20"):
@@ -116,12 +124,14 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
     )  # 20%: the paper's; 40%: +1.52
     store(replace(by_name["badge", "global"], rounds=4), [0.5] * 3 + [0.65])
     text = filled("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", stored_runs(runs))
-    head, _, *rows = text.splitlines()[1:-1]
+    head, _, *rows, empty, sentence = text.splitlines()[1:-1]
     assert head.count("%") == 6  # nothing has reached 60%
     assert rows == [
         "| badge | global | 65.12 | 65.00 (1) | -0.12 |  |  |  |",
         "| badge | local | 66.32 | 66.32 (1) | +0.00 | 71.28 | 72.80 (1) | **+1.52** |",
     ]
+    assert not empty
+    assert sentence == "2 of 3 numbers lie within 1.5 points of the paper's; the mean difference is +0.47."
 
 
 def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, runs):

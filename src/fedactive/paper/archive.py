@@ -22,9 +22,10 @@ def key(settings: Mapping[str, Any]) -> Identity:
 
 
 class Archive:
-    def __init__(self, runs: Iterable[StoredRun]) -> None:
+    def __init__(self, runs: Iterable[StoredRun], seeds: int | None = None) -> None:
+        """All of these runs, or those of the first so many seeds."""
         self.runs: dict[Identity, dict[int, StoredRun]] = {}
-        for run in longest(runs).values():
+        for run in longest(run for run in runs if seeds is None or run.seed in range(1, seeds + 1)).values():
             other = self.runs.setdefault(key(dict(run.identity)), {}).setdefault(run.seed, run)
             if other is not run:
                 raise RunError(

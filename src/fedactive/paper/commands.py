@@ -43,6 +43,7 @@ Precision = Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")]
 AlfaMixHead = Annotated[
     str | None, typer.Option(help="own or global, the released code's, for ALFA-Mix by the local-only model")
 ]
+Seeds = Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)]
 Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
 Strategies = Annotated[str | None, typer.Option(help="only these strategies, separated by commas")]
 RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
@@ -64,7 +65,7 @@ def settings() -> None:
 def run(
     name: Name,
     until: Until = None,
-    seeds: Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)] = None,
+    seeds: Seeds = None,
     datasets: Datasets = None,
     strategies: Strategies = None,
     alphas: Annotated[str | None, typer.Option(help="only these alphas, as in 0.1,inf")] = None,
@@ -116,6 +117,7 @@ def run(
 def show(
     name: Name,
     until: Until = None,
+    seeds: Seeds = None,
     datasets: Datasets = None,
     strategies: Strategies = None,
     fl_rounds: FlRounds = None,
@@ -130,12 +132,12 @@ def show(
     runs = runs_in(source)
     changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
     rows: dict[str, Any] = {"datasets": names(datasets), "strategies": names(strategies)}
-    table = show_table(name, runs, until=until, **rows, **changes)
+    table = show_table(name, runs, until=until, seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
         print_table(table, NAMES[name])
     elif len(table) > 1:
-        settings = settings_with_runs(Archive(runs), **changes)
+        settings = settings_with_runs(Archive(runs, seeds), **changes)
         print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):

@@ -31,6 +31,7 @@ BLOCK = re.compile(
 )
 READ: dict[str, Any] = {
     "until": float,
+    "seeds": int,
     "datasets": lambda text: text.split(","),
     "strategies": lambda text: text.split(","),
     "fl_rounds": int,
@@ -49,7 +50,8 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
     def made(block: re.Match[str]) -> str:
         words = block["words"].split()
         if block["kind"] == "claims":
-            content = verdicts(claims(Archive(runs), **options(words, block, READ.keys() - {"strategies"})))
+            given = options(words, block, READ.keys() - {"strategies"})
+            content = verdicts(claims(Archive(runs, given.pop("seeds", None)), **given))
         elif block["kind"] == "setting":
             given = options(words[1:], block, READ.keys() - {"datasets", "strategies"})  # its own, all
             content = setting(number(words, block), runs, given)
@@ -67,13 +69,13 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
 def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
     frame = show(name, runs, **given)
     if "ours" in frame:
-        return side_by_side(frame, **({"off": OFF} if name in OF_ACCURACY else {}))
+        return side_by_side(frame, off=OFF if name in OF_ACCURACY else None)
     return markdown(frame[frame["seeds"] > 0] if "seeds" in frame else frame)
 
 
 def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:
     until = given.pop("until", 100.0)
-    (curves,) = curves_of(Archive(runs), number, **given).values()
+    (curves,) = curves_of(Archive(runs, given.pop("seeds", None)), number, **given).values()
     return learning(curves[curves["labelled"] <= until])
 
 

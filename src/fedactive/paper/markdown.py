@@ -25,10 +25,11 @@ def plain(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
+def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     """A table of `tables.table` with three columns for each percent labelled; what has no runs is left out.
 
-    They are the paper's number, ours ± standard deviation (seeds), and the difference, bold if beyond `off`.
+    They are the paper's number, ours ± standard deviation (seeds), and the difference. With `off` a larger
+    difference is bold, and a sentence says how many are smaller.
     """
     digits = 3 if "measure" in table else 2  # the paper prints EMD with three
     names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1] or ["strategy"]
@@ -38,7 +39,7 @@ def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
     cells = table.assign(
         paper=[f"{x:.{digits}f}" for x in table["paper"]],
         ours=[measured(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
-        difference=[bold(f"{x:+.{digits}f}", abs(x) > off) for x in table["difference"]],
+        difference=[bold(f"{x:+.{digits}f}", off is not None and abs(x) > off) for x in table["difference"]],
     ).pivot_table(
         index=names,
         columns="labelled_percent",
@@ -48,7 +49,16 @@ def side_by_side(table: pd.DataFrame, off: float = float("inf")) -> str:
     )
     percents = sorted(table["labelled_percent"].unique(), key=lambda p: float(str(p).split("->")[0]))
     columns = {f"{p}% {what}": cells[what, p] for p in percents for what in ("paper", "ours", "difference")}
-    return markdown(pd.DataFrame(columns).reset_index())
+    text = markdown(pd.DataFrame(columns).reset_index())
+    return text if off is None else f"{text}\n{agreement(table['difference'], off)}\n"
+
+
+def agreement(differences: pd.Series, off: float) -> str:
+    near, mean = (differences.abs() <= off).sum(), differences.mean()
+    return (
+        f"{near} of {len(differences)} numbers lie within {off:g} points of the paper's; "
+        f"the mean difference is {mean:+.2f}."
+    )
 
 
 def learning(curves: pd.DataFrame) -> str:

@@ -83,6 +83,7 @@ def show(
     runs: Iterable[StoredRun],
     *,
     until: float | None = None,
+    seeds: int | None = None,
     datasets: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     **overrides: Any,
@@ -90,18 +91,20 @@ def show(
     """What these runs say, beside the paper's numbers where it printed any.
 
     Runs are found by their settings, so runs made with other settings than the paper's (fl_rounds=20) are
-    shown by giving the same overrides. `until`, `datasets` and `strategies` leave rows of tables out. See
-    `tables.table`, `comparison.observation` and `comparison.penalty` for the columns.
+    shown by giving the same overrides. `until`, `datasets` and `strategies` leave rows of tables out, `seeds`
+    all seeds but the first so many. See `tables.table`, `comparison.observation` and `comparison.penalty` for
+    the columns.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
     if check(name) in ("observation", "penalty") and (until is not None or datasets or strategies):
         needs = "one of printed numbers, with --until, --datasets or --strategies"
         raise ConfigurationError("table", name, needs)
+    archive = Archive(runs, seeds)
     if name == "observation":
-        return observation(Archive(runs), **given)
+        return observation(archive, **given)
     if name == "penalty":
-        return penalty(Archive(runs), **given).rename_axis("strategy").reset_index()
-    return table(name, Archive(runs), until=until, datasets=datasets, strategies=strategies, **given)
+        return penalty(archive, **given).rename_axis("strategy").reset_index()
+    return table(name, archive, until=until, datasets=datasets, strategies=strategies, **given)
 
 
 def begins(name: str, datasets: Sequence[str] | None = None) -> float:
