@@ -107,6 +107,11 @@ def cut_in_half(name):
     return damage
 
 
+def cut_in_a_line(folder):
+    text = (folder / "experiment.toml").read_text()
+    (folder / "experiment.toml").write_text(text[: text.index('strategy = "') + len('strategy = "')])
+
+
 def not_a_number(folder):
     table = pd.read_parquet(folder / "metrics.parquet")
     table.loc[0, "accuracy"] = float("nan")
@@ -145,7 +150,7 @@ def begun_just_now(folder):
         (other_format, "has format 99; this version of fedactive reads format 1"),
         (lambda f: (f / "done.json").write_text("[]"), "has an unreadable done.json"),
         (cut_in_half("environment.json"), "has an unreadable environment.json"),
-        (cut_in_half("experiment.toml"), "has an unreadable experiment.toml"),
+        (cut_in_a_line, "has an unreadable experiment.toml"),
         (cut_in_half("metrics.parquet"), "has an unreadable metrics.parquet"),
         (cut_in_half("clients.parquet"), "has an unreadable clients.parquet"),
         (lambda f: (f / "selections.parquet").unlink(), "has an unreadable selections.parquet"),

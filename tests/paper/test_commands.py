@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -71,11 +72,15 @@ def test_runs_made_with_other_settings_are_hinted_at(store, runs):
 
     hint = "there are runs made with --precision bf16: show needs the same\n"
     absent = f"no runs of this table in {runs}; `fedactive paper run algorithms` makes them\n"
-    assert hint in told("accuracy")
+    assert told("accuracy") == ""  # all runs that are there share a precision
     assert told("accuracy", "--precision", "bf16") == ""
+    assert hint in told("accuracy", "--precision", "tf32")
     assert hint in told("accuracy", "--precision", "bf16", "--fl-rounds", "20")
     assert told("algorithms") == absent  # which has use for no run that is there
     assert told("algorithms", "--precision", "bf16", "--fl-rounds", "20") == absent
+    store(replace(experiment, precision="fp32"), [0.1])
+    made_with = "there are runs made with --precision bf16 or --precision fp32: show needs the same\n"
+    assert made_with in told("accuracy")
 
 
 def test_who_beats_whom_says_over_how_many_settings(store, runs):

@@ -21,6 +21,15 @@ def key(settings: Mapping[str, Any]) -> Identity:
     return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
 
 
+def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
+    """The arithmetic of all of these runs, as a setting to find them by; nothing if they differ in it.
+
+    The paper does not say which it used, so where there is only one there is nothing to choose.
+    """
+    found = {dict(run.identity)["precision"] for run in runs}
+    return {"precision": found.pop()} if len(found) == 1 else {}
+
+
 class Archive:
     def __init__(self, runs: Iterable[StoredRun], seeds: int | None = None) -> None:
         """All of these runs, or those of the first so many seeds."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,43 +11,46 @@ from rich.table import Table
 
 from fedactive.analysis.export import export as export_runs
 from fedactive.analysis.finding import stored_runs
-from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun
+from fedactive.analysis.stored import StoredRun
 from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import write_output
 from fedactive.grid import JOBS_HELP, require_data, shared_among
-from fedactive.paper.archive import Archive, key
+from fedactive.paper.archive import Archive, shared_precision
 from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
 from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
 from fedactive.paper.figures import FIGURES, NoRunsError, Request
 from fedactive.paper.figures import figure as draw_figure
+from fedactive.paper.options import (
+    AlfaMixHead,
+    DataDir,
+    Datasets,
+    FlRounds,
+    Name,
+    Partition,
+    Precision,
+    RunsDir,
+    Schedule,
+    Seeds,
+    Source,
+    Strategies,
+    Until,
+    as_options,
+    changed,
+    names,
+    numbers,
+    of_other_options,
+)
 from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
-from fedactive.paper.settings import PAPER, all_settings
+from fedactive.paper.settings import all_settings
 from fedactive.paper.terminal import print_table
 from fedactive.progress import resumable
 from fedactive.terminal import print_whole
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
-Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
-# How runs may differ from the paper's: `show` and `figure` find them again by the same options.
-CHANGEABLE = ("fl_rounds", "partition", "schedule", "precision")
-FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
-Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
-Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
-Precision = Annotated[str | None, typer.Option(help="fp32, tf32 or bf16")]
-AlfaMixHead = Annotated[
-    str | None, typer.Option(help="own or global, the released code's, for ALFA-Mix by the local-only model")
-]
-Seeds = Annotated[int | None, typer.Option(help="only the first so many seeds", min=1)]
-Datasets = Annotated[str | None, typer.Option(help="only these datasets, separated by commas")]
-Strategies = Annotated[str | None, typer.Option(help="only these strategies, separated by commas")]
-RunsDir = Annotated[Path, typer.Option(help="folder of the run folders")]
-Source = Annotated[Path, typer.Option("--from", help="folder of run folders, or of exported results")]
-DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 RUNS = Path("runs")
 
 
@@ -130,7 +132,7 @@ def show(
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     runs = runs_in(source)
-    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
+    changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
     rows: dict[str, Any] = {"datasets": names(datasets), "strategies": names(strategies)}
     table = show_table(name, runs, until=until, seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
@@ -165,12 +167,12 @@ def figure(
     data_dir: DataDir = Path("data"),
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
     if category != OVERALL and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = runs_in(source)
+    changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
     archive = Archive(runs)
     try:
         draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
@@ -235,41 +237,3 @@ def warn_of_unequal(settings: dict[str, int]) -> None:
     if len(set(settings.values())) > 1:
         counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
         print(f"settings with runs: {counts}; compare only strategies that have the same", file=sys.stderr)
-
-
-def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
-    """How runs of this table were made that are there but were not asked for, if so."""
-    paper = DEFAULTS | PAPER
-
-    def unchangeable(settings: Mapping[str, Any]) -> Identity:
-        return tuple(pair for pair in key(settings) if pair[0] not in CHANGEABLE)
-
-    def options(settings: dict[str, Any]) -> str:
-        other = {name: settings[name] for name in CHANGEABLE if settings[name] != paper[name]}
-        return as_options(other).strip()
-
-    needed = {unchangeable(vars(experiment)) for experiment in experiments(table)}
-    usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]
-    made_with = {options(settings) for settings in usable} - {options(paper | changes), ""}
-    return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""
-
-
-def as_options(changes: dict[str, Any]) -> str:
-    return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changes.items())
-
-
-def names(text: str | None) -> list[str] | None:
-    return text.split(",") if text else None
-
-
-def numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise ConfigurationError(option, text, "numbers separated by commas, or inf") from None
-
-
-def changed(*given: int | str | None) -> dict[str, Any]:
-    """In what runs differ from the paper's: settings of Experiment, and ALFA-Mix's head."""
-    named = zip((*CHANGEABLE, "alfamix_head"), given, strict=True)
-    return {name: value for name, value in named if value is not None}

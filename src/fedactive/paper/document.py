@@ -18,7 +18,7 @@ from typing import Any
 
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import UserError
-from fedactive.paper.archive import Archive
+from fedactive.paper.archive import Archive, shared_precision
 from fedactive.paper.claims import claims
 from fedactive.paper.figures import curves_of
 from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
@@ -46,17 +46,20 @@ OF_ACCURACY = ("accuracy", "ensembles", "algorithms")
 def filled(document: str, runs: Iterable[StoredRun]) -> str:
     """The document with everything between such comments made anew from these runs."""
     runs = list(runs)
+    shared = shared_precision(runs)
 
     def made(block: re.Match[str]) -> str:
         words = block["words"].split()
         if block["kind"] == "claims":
-            given = options(words, block, READ.keys() - {"strategies"})
+            given = shared | options(words, block, READ.keys() - {"strategies"})
             content = verdicts(claims(Archive(runs, given.pop("seeds", None)), **given))
         elif block["kind"] == "setting":
-            given = options(words[1:], block, READ.keys() - {"datasets", "strategies"})  # its own, all
+            given = shared | options(
+                words[1:], block, READ.keys() - {"datasets", "strategies"}
+            )  # its own, all
             content = setting(number(words, block), runs, given)
         else:
-            content = table(words[0] if words else "", runs, options(words[1:], block))
+            content = table(words[0] if words else "", runs, shared | options(words[1:], block))
         return block["begin"] + content + block["end"]
 
     filled, blocks = BLOCK.subn(made, document)
