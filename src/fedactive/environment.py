@@ -13,7 +13,7 @@ import torch
 
 from fedactive import __version__
 
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
+PACKAGES = ("torch", "numpy", "scipy", "pandas", "pyarrow")
 
 
 def describe_environment() -> dict[str, object]:

@@ -65,7 +65,7 @@ DIGITS = tuple("0123456789")
 
 HANDWRITTEN = DatasetCard(
     name="digits",
-    description="small handwritten digits that come with scikit-learn, for trying things out in seconds",
+    description="small handwritten digits that come with fedactive, for trying things out in seconds",
     classes=DIGITS,
     channels=1,
     size=8,
