@@ -54,9 +54,8 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
             given = shared | options(words, block, READ.keys() - {"strategies"})
             content = verdicts(claims(Archive(runs, given.pop("seeds", None)), **given))
         elif block["kind"] == "setting":
-            given = shared | options(
-                words[1:], block, READ.keys() - {"datasets", "strategies"}
-            )  # its own, all
+            of_settings = READ.keys() - {"datasets", "strategies"}  # it has one dataset, all strategies
+            given = shared | options(words[1:], block, of_settings)
             content = setting(number(words, block), runs, given)
         else:
             content = table(words[0] if words else "", runs, shared | options(words[1:], block))
