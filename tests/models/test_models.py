@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -77,3 +79,11 @@ def test_relu_after_pooling_is_the_same_function_as_before_it():
     for block in model.blocks:
         z = torch.max_pool2d(torch.relu(block.norm(block.convolution(z))), 2)
     assert torch.equal(model.embed(x), z.flatten(1))
+
+
+def test_threads_that_build_at_once_leave_the_global_randomness_alone():
+    spec = ModelSpec("cnn4", (1, 8, 8), 10)
+    before = torch.random.get_rng_state()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: spec.build(), range(400)))
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 import torch
 
@@ -18,6 +19,8 @@ MODELS: dict[str, Callable[[tuple[int, int, int], int], Classifier]] = {
     "mobilenet": MobileNet,
 }
 
+BUILDING = Lock()  # held by one thread at a time: building puts PyTorch's global generator back
+
 __all__ = ["MODELS", "Classifier", "ModelSpec"]
 
 
@@ -31,7 +34,7 @@ class ModelSpec:
 
     def build(self) -> Classifier:
         """The model; what its weights are to be comes from `initial_weights` or from training."""
-        with torch.random.fork_rng(devices=()):  # PyTorch's global generator is not ours to draw from
+        with BUILDING, torch.random.fork_rng(devices=()):  # that generator is not ours to draw from
             return MODELS[self.name](self.image_shape, self.classes)
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
