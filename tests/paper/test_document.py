@@ -140,6 +140,8 @@ def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, r
     text = filled("<!-- table: emd -->\n<!-- end -->", stored_runs(runs))
     assert "| rho | alpha | selector | measure | 10% paper | 10% ours | 10% difference |" in text
     assert "| 5 | inf | global | local_emd | 0.213 | 0.450 (1) | +0.237 |" in text
+    assert "| 5 | inf | global | global_emd | 0.206 | 0.082 (1) | -0.124 |" in text
+    assert "The mean distance from the paper's numbers is 0.1806." in text
 
 
 def test_without_runs_a_table_says_so():

@@ -29,9 +29,10 @@ def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     """A table of `tables.table` with three columns for each percent labelled; what has no runs is left out.
 
     They are the paper's number, ours ± standard deviation (seeds), and the difference. With `off` a larger
-    difference is bold, and a sentence says how many are smaller.
+    difference is bold. A sentence says how near they are, with `off` or of EMD.
     """
-    digits = 3 if "measure" in table else 2  # the paper prints EMD with three
+    emd = "measure" in table
+    digits = 3 if emd else 2  # as the paper prints them
     names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1] or ["strategy"]
     table = table[table["seeds"] > 0]
     if table.empty:
@@ -50,15 +51,16 @@ def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     percents = sorted(table["labelled_percent"].unique(), key=lambda p: float(str(p).split("->")[0]))
     columns = {f"{p}% {what}": cells[what, p] for p in percents for what in ("paper", "ours", "difference")}
     text = markdown(pd.DataFrame(columns).reset_index())
-    return text if off is None else f"{text}\n{agreement(table['difference'], off)}\n"
-
-
-def agreement(differences: pd.Series, off: float) -> str:
-    near, mean = (differences.abs() <= off).sum(), differences.mean()
-    return (
-        f"{near} of {len(differences)} numbers lie within {off:g} points of the paper's; "
-        f"the mean difference is {mean:+.2f}."
-    )
+    difference = table["difference"]
+    if emd:
+        text += f"\nThe mean distance from the paper's numbers is {difference.abs().mean():.4f}.\n"
+    elif off is not None:
+        near = (difference.abs() <= off).sum()
+        text += (
+            f"\n{near} of {len(difference)} numbers lie within {off:g} points of the paper's; "
+            f"the mean difference is {difference.mean():+.2f}.\n"
+        )
+    return text
 
 
 def learning(curves: pd.DataFrame) -> str:
