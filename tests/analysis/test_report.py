@@ -15,6 +15,7 @@ from fedactive.analysis.export import export
 from fedactive.analysis.panels import images
 from fedactive.analysis.panels.accuracy import accuracy_table, band_note
 from fedactive.analysis.panels.class_balance import emd_curves
+from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.report import write_report
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
@@ -98,6 +99,20 @@ def test_small_budgets_have_headings_that_differ():
         columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
     )
     assert accuracy_table(table).columns == ["strategy", "seeds", "0.4%", "0.8%", "1.2%"]
+
+
+def test_costs_are_those_of_the_rounds_that_all_runs_have():
+    rows = [("a-1", "a", 1), ("a-1", "a", 2), ("b-1", "b", 1), ("b-1", "b", 2), ("b-1", "b", 3)]
+    curves = pd.DataFrame(rows, columns=["run", "strategy", "al_round"]).assign(labels=[10, 20, 10, 20, 30])
+    seconds = pd.DataFrame(
+        {"training": [1.0, 1.0, 2.0, 2.0, 50.0]}, index=curves.set_index(["run", "al_round"]).index
+    )
+    panel = cost_panel(curves, seconds)
+    assert panel["what"] == "the first 2 AL rounds, which all runs have,"
+    shown = {name: [str(cell.text) for cell in cells] for name, cells in panel["table"].rows}
+    assert shown == {"a": ["20", "2", "2"], "b": ["20", "4", "4"]}
+    alone = curves["strategy"] == "a"
+    assert cost_panel(curves[alone], seconds)["what"] == "one run"
 
 
 def selections(row):

@@ -83,6 +83,22 @@ def test_runs_made_with_other_settings_are_hinted_at(store, runs):
     assert made_with in told("accuracy")
 
 
+def test_the_released_codes_head_is_hinted_at(store, runs):
+    for e in experiments(
+        "accuracy",
+        datasets=["cifar10"],
+        strategies=["alfamix"],
+        until=20,
+        seeds=[1],
+        alfamix_head="global",
+        runs_dir=runs,
+    ):
+        if e.selector == "local":
+            store(e, [0.1, 0.2, 0.3, 0.4])
+    told = CliRunner().invoke(app, ["show", "accuracy", "--from", str(runs)]).stderr
+    assert "there are runs made with --alfamix-head global: show needs the same" in told
+
+
 def test_who_beats_whom_says_over_how_many_settings(store, runs):
     for setting in all_settings()[:2]:
         for name in ("logo", "random", "entropy")[: 4 - setting.number]:
@@ -194,7 +210,10 @@ def test_an_unknown_name_is_one_sentence(command):
             ["accuracy", "--strategies", "finetune"],
             "strategy: 'finetune' was given, allowed is one of alfa",
         ),
-        (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),  # so far so good
+        (["accuracy", "--until", "nan"], "until: nan was given, allowed is at least one budget, 5%"),
+        (["ensembles", "--strategies", "finetune"], "did you mean 'finetune_badge'"),
+        (["ensembles", "--strategies", "finetune_badge"], "fedactive data get cifar10"),  # so far so good
+        (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),
     ],
 )
 def test_what_is_asked_for_must_be_in_the_table(tmp_path, arguments, message):

@@ -106,14 +106,32 @@ def test_mistakes_are_one_sentence(results):
         filled("nothing here", runs)
     with pytest.raises(UserError, match="<!-- table: accuracy seed=2 -->: unknown option seed; allowed"):
         filled("<!-- table: accuracy seed=2 -->\n<!-- end -->", runs)
-    with pytest.raises(UserError, match="until is a number, not 'twenty'"):
-        filled("<!-- claims: until=twenty -->\n<!-- end -->", runs)
+    for until in ("twenty", "nan", "-5"):
+        with pytest.raises(UserError, match=f"until is a positive number, not '{until}'"):
+            filled(f"<!-- claims: until={until} -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match="seeds is a positive number, not '0'"):
+        filled("<!-- table: accuracy seeds=0 -->\n<!-- end -->", runs)
+    with pytest.raises(UserError, match=r"until: 3\.0 was given, allowed is at least 5"):
+        filled("<!-- setting: 1 until=3 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="was given, allowed is at least 20"):
         filled("<!-- claims: until=10 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="table: '' was given"):
         filled("<!-- table: -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="one without an end among"):
         filled("<!-- table: emd -->\nProse to keep.\n" + EMPTY, runs)
+
+
+def test_runs_in_several_precisions_need_a_choice(store, runs, small):
+    made = experiments("accuracy", seeds=[1], datasets=["cifar10"], strategies=["logo"], runs_dir=runs)
+    (bf16,) = (replace(e, precision="bf16", rounds=4) for e in made)
+    store(bf16, [0.6] * 4)
+    store(small(runs_dir=runs, rounds=1), [0.5])  # no dataset of the paper's, so no reason to ask
+    begin = "<!-- table: accuracy datasets=cifar10"
+    assert "60.00 (1)" in filled(f"{begin} -->\n<!-- end -->", stored_runs(runs))
+    store(replace(bf16, precision="fp32"), [0.7] * 4)
+    with pytest.raises(UserError, match="there are runs in bf16 and fp32; say which, as in precision=bf16"):
+        filled(f"{begin} -->\n<!-- end -->", stored_runs(runs))
+    assert "70.00 (1)" in filled(f"{begin} precision=fp32 -->\n<!-- end -->", stored_runs(runs))
 
 
 def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):

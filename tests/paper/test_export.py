@@ -125,6 +125,17 @@ def test_one_run_with_two_results_is_refused(store, runs, results, tmp_path):
     assert not results.exists()
 
 
+def test_a_run_replaced_by_one_with_other_results_is_named(store, runs, results, tmp_path):
+    store(logo(runs), [0.5])
+    store(logo(tmp_path / "other"), [0.6])
+    assert export([runs], results).changed == export([runs], results).changed == []
+    ((where, what),) = export([tmp_path / "other"], results).changed
+    assert where.parent == tmp_path / "other"
+    assert what == f"replaces the same run in {results / FILE}, which had other results"
+    (now,) = read_results(results)
+    assert now.accuracy[1] == pytest.approx(60)
+
+
 def test_what_cannot_be_used_is_named(store, runs, results, tmp_path):
     store(logo(runs), [0.5])
     begun = store(logo(runs, seed=2), [])

@@ -93,6 +93,17 @@ def test_a_category_divides_the_matrix_among_its_values(settings_runs):
         penalty_by("budgets", archive)
 
 
+def test_rounds_that_not_all_seeds_have_reached_are_not_tested(store, runs):
+    setting = all_settings()[0]
+    for seed in (1, 2, 3):
+        luck = seed / 1000
+        for name, third in (("random", 0.5), ("logo", 0.7)):
+            accuracies = [0.5 + luck, 0.5 + luck * (-1) ** seed, third + luck][: 2 if seed == 3 else 3]
+            store(setting.experiment(name, seed=seed, runs_dir=runs), accuracies)
+    assert setting_curves(Archive(stored_runs(runs)))["al_round"].max() == 2
+    assert setting_curves(Archive(stored_runs(runs), 2))["al_round"].max() == 3
+
+
 def test_without_runs_there_is_nothing_to_tell():
     assert show("penalty", [])["strategy"].tolist() == [AVERAGE]
     assert win_shares(Archive([])).empty

@@ -131,6 +131,26 @@ def test_lines_of_different_numbers_of_seeds_say_so(store, runs, draw):
     assert f">{all_settings()[0].title}<" in text
 
 
+def test_lines_that_all_end_before_their_longest_run_say_where(store, runs, draw):
+    for name in ("random", "logo"):
+        for seed, accuracies in ((1, [0.5, 0.6]), (2, [0.5])):
+            store(all_settings()[0].experiment(name, seed=seed, runs_dir=runs), accuracies)
+    assert "logo  50.0 at 5%" in draw("curves", setting=1)
+
+
+def test_bars_of_different_numbers_of_settings_say_so(store, runs, draw):
+    for number, names in ((1, ["logo", "random", "entropy"]), (2, ["logo", "random"])):
+        for name in names:
+            for seed in (1, 2):
+                setting = all_settings()[number - 1]
+                e = setting.experiment(name, seed=seed, runs_dir=runs)
+                store(e, [0.5, 0.5 + 0.01 * seed + len(name) / 100])
+    text = draw("bars")
+    assert "random (4)" in text  # logo and random count in the settings of either selector
+    assert "entropy (1)" in text
+    assert "overall (n" not in text
+
+
 def test_a_strategy_looks_the_same_by_either_model_but_for_the_dashes():
     by_global, by_local = line_style("badge G"), line_style("badge L")
     assert (by_global.pop("linestyle"), by_local.pop("linestyle")) == ("-", "--")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fedactive.analysis.finding import read_all
 from fedactive.analysis.reading import Skipped, listed
 from fedactive.analysis.results_file import FILE, read_results, write_results
-from fedactive.analysis.stored import StoredRun, longest
+from fedactive.analysis.stored import StoredRun, agree, longest
 from fedactive.errors import RunError
 
 
@@ -17,6 +17,7 @@ class Exported(NamedTuple):
     runs: int  # now in the file
     added: int
     replaced: int  # by one that got as far or further
+    changed: Skipped  # those among them that had other results
     skipped: Skipped
 
 
@@ -29,21 +30,23 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
     usable = []
     for run in found:
         if problem := _problem(run):
-            skipped.append(run.left_out(problem))
+            skipped.append(run.remark(problem))
         else:
             usable.append(run)
     given = longest(usable)
     kept = {run.identity: run for run in read_results(folder)}
     before = len(kept)
     new = {i: run for i, run in given.items() if i not in kept or run.progress >= kept[i].progress}
-    replaced = len(new.keys() & kept.keys())
+    replaced = new.keys() & kept.keys()
+    other = f"replaces the same run in {folder / FILE}, which had other results"
+    changed = [new[i].remark(other) for i in new if i in replaced and not agree(new[i], kept[i])]
     for identity in given.keys() - new.keys():
-        skipped.append(given[identity].left_out(f"got less far than the same run in {folder / FILE}"))
+        skipped.append(given[identity].remark(f"got less far than the same run in {folder / FILE}"))
     kept |= new
     if not kept:
         raise RunError(f"there is no run to export: {listed(skipped)}")
     write_results(kept.values(), folder)
-    return Exported(len(kept), len(kept) - before, replaced, skipped)
+    return Exported(len(kept), len(kept) - before, len(replaced), changed, skipped)
 
 
 def _problem(run: StoredRun) -> str:

@@ -66,7 +66,6 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
     accuracy = band_of(measured, rng)
     balance = {name: band_of(curves, rng) for name, curves in emd_curves(runs).items()}
     tests = paired_tests(measured)
-    labels = runs.curves.groupby("run")["labels"].max()
     panels = []
     pictured: set[str] = set()  # datasets whose images are shown
     for setting, part in runs.configuration.groupby("setting"):
@@ -88,10 +87,9 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
                 "tests": tests_panel(here(tests), set(part["label"])),
                 "emd": emd_charts({name: here(band) for name, band in balance.items()}, styles),
                 "heat": class_heat_maps(first, runs.queried, data_dir),
-                "seed": first["seed"].min(),
                 "images": images,
                 "images_note": note,
-                "cost": cost_panel(part, runs.seconds, labels),
+                "cost": cost_panel(here(runs.curves), runs.seconds),
             }
         )
     return panels

@@ -26,21 +26,21 @@ class Runs:
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, where, hardware, dates
     curves: pd.DataFrame  # `run, setting, strategy, seed, al_round, labels, labelled, accuracy`; NaN: unknown
     queried: dict[str, Counts]  # labels by AL round, client and class, of the runs where they are known
-    seconds: pd.DataFrame  # by run and phase
+    seconds: pd.DataFrame  # by `run, al_round`, a column per phase
     skipped: Skipped  # what is not in the tables
 
 
 def read_runs(paths: Sequence[Path]) -> Runs:
     """Read run folders, folders of run folders, and folders of exported results."""
     found, skipped = read_all(paths)
-    skipped += [run.left_out(UNFINISHED) for run in found if not run.finished]
+    skipped += [run.remark(UNFINISHED) for run in found if not run.finished]
     finished = [run for run in found if run.finished]
     kept = longest(finished)
     for run in finished:
         other = kept[run.identity]
         if run is not other:
             how = "copy" if run.rounds == other.rounds else "shorter copy"
-            skipped.append(run.left_out(f"is a {how} of {other.where}"))
+            skipped.append(run.remark(f"is a {how} of {other.where}"))
     if not kept:
         raise RunError(f"there is no finished run to read: {listed(skipped)}")
     runs = dict(_named(kept.values()))
@@ -49,7 +49,7 @@ def read_runs(paths: Sequence[Path]) -> Runs:
         configuration=configuration,
         curves=_curves(runs, configuration),
         queried={name: run.queried for name, run in runs.items() if run.queried.size},
-        seconds=pd.DataFrame.from_dict({n: _seconds(run) for n, run in runs.items()}, orient="index"),
+        seconds=_seconds(runs),
         skipped=skipped,
     )
 
@@ -62,13 +62,10 @@ def _named(runs: Iterable[StoredRun]) -> Iterator[tuple[str, StoredRun]]:
         yield run.name if count[run.name] == 1 else f"{run.name} ({count[run.name]})", run
 
 
-def _seconds(run: StoredRun) -> dict[str, float]:
-    """By phase."""
-    total: dict[str, float] = {}
-    for r in run.content.al_rounds:
-        for phase, seconds in r.seconds.items():
-            total[phase] = total.get(phase, 0.0) + seconds
-    return total
+def _seconds(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
+    found = {(name, r.al_round): r.seconds for name, run in runs.items() for r in run.content.al_rounds}
+    index = pd.MultiIndex.from_tuples(found, names=["run", "al_round"])
+    return pd.DataFrame(list(found.values()), index=index)
 
 
 def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
@@ -85,7 +82,7 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
             "file": None if run.has_folder else str(run.where),
             "samples": run.content.samples,
             **run.content.facts,
-            "seconds": sum(_seconds(run).values()),
+            "seconds": sum(sum(r.seconds.values()) for r in run.content.al_rounds),
         }
         for (name, run), given, setting in zip(runs.items(), settings, labels, strict=True)
     ]

@@ -94,9 +94,9 @@ class StoredRun:
         """How far it has got, to compare copies by."""
         return self.rounds, self.finished is not None
 
-    def left_out(self, why: str) -> tuple[Path, str]:
-        """For a list of what is skipped: where and why; in a results file there are other runs, too."""
-        return self.where, why if self.has_folder else f"has {self.name}, which {why}"
+    def remark(self, what: str) -> tuple[Path, str]:
+        """For a list of what is skipped, say: where, and why; in a results file there are other runs, too."""
+        return self.where, what if self.has_folder else f"has {self.name}, which {what}"
 
     @property
     def has_folder(self) -> bool:
@@ -165,7 +165,7 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
     for run in runs:
         other = kept.setdefault(run.identity, run)
         if other is not run:
-            if not _agree(run, other):
+            if not agree(run, other):
                 raise RunError(
                     f"{other.where} and {run.where} both have {run.name}, with different results; "
                     "leave one of them out"
@@ -175,7 +175,7 @@ def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
     return kept
 
 
-def _agree(a: StoredRun, b: StoredRun) -> bool:
+def agree(a: StoredRun, b: StoredRun) -> bool:
     """The same results as far as both got; times differ from one execution to the next."""
     common = min(a.rounds, b.rounds)
     rounds = zip(a.content.al_rounds, b.content.al_rounds, strict=False)

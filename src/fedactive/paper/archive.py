@@ -14,6 +14,7 @@ import pandas as pd
 from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun, longest
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
+from fedactive.paper.settings import all_settings
 
 
 def key(settings: Mapping[str, Any]) -> Identity:
@@ -21,13 +22,20 @@ def key(settings: Mapping[str, Any]) -> Identity:
     return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
 
 
+def precisions(runs: Iterable[StoredRun]) -> list[str]:
+    """The kinds of arithmetic in which there are runs on the paper's datasets."""
+    datasets = {setting.dataset for setting in all_settings()}
+    of_runs = [dict(run.identity) for run in runs]
+    return sorted({run["precision"] for run in of_runs if run["dataset"] in datasets})
+
+
 def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
     """The arithmetic of all of these runs, as a setting to find them by; nothing if they differ in it.
 
     The paper does not say which it used, so where there is only one there is nothing to choose.
     """
-    found = {dict(run.identity)["precision"] for run in runs}
-    return {"precision": found.pop()} if len(found) == 1 else {}
+    found = precisions(runs)
+    return {"precision": found[0]} if len(found) == 1 else {}
 
 
 class Archive:

@@ -194,8 +194,9 @@ def export(
     Runs that are in it already are replaced, unless those in the file got further.
     """
     done = export_runs(runs, output)
-    for path, why in done.skipped:
-        print(f"skipped: {path}: {why}", file=sys.stderr)
+    for kind, remarks in (("changed", done.changed), ("skipped", done.skipped)):
+        for path, what in remarks:
+            print(f"{kind}: {path}: {what}", file=sys.stderr)
     print(f"{output}: runs {done.runs}, added {done.added}, replaced {done.replaced}")
 
 

@@ -13,12 +13,12 @@ paper's claims with our verdicts stand after `<!-- claims: precision=bf16 -->`. 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from fedactive.analysis.stored import StoredRun
-from fedactive.errors import UserError
-from fedactive.paper.archive import Archive, shared_precision
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims
 from fedactive.paper.figures import curves_of
 from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
@@ -29,12 +29,24 @@ BEGIN = r"<!-- (?P<kind>table|setting|claims):"
 BLOCK = re.compile(
     rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
 )
+
+
+def positive(kind: type) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        value = kind(text)
+        if not value > 0:
+            raise ValueError
+        return value
+
+    return read
+
+
 READ: dict[str, Any] = {
-    "until": float,
-    "seeds": int,
+    "until": positive(float),
+    "seeds": positive(int),
     "datasets": lambda text: text.split(","),
     "strategies": lambda text: text.split(","),
-    "fl_rounds": int,
+    "fl_rounds": positive(int),
     "partition": str,
     "schedule": str,
     "precision": str,
@@ -46,19 +58,25 @@ OF_ACCURACY = ("accuracy", "ensembles", "algorithms")
 def filled(document: str, runs: Iterable[StoredRun]) -> str:
     """The document with everything between such comments made anew from these runs."""
     runs = list(runs)
-    shared = shared_precision(runs)
+    kinds, shared = precisions(runs), shared_precision(runs)
+
+    def given(words: list[str], block: re.Match[str], *without: str) -> dict[str, Any]:
+        found = shared | options(words, block, READ.keys() - set(without))
+        if len(kinds) > 1 and "precision" not in found:  # the default one may have no runs of this table
+            problem = f"there are runs in {' and '.join(kinds)}; say which, as in precision={kinds[0]}"
+            raise UserError(f"{block['begin'].strip()}: {problem}")
+        return found
 
     def made(block: re.Match[str]) -> str:
         words = block["words"].split()
         if block["kind"] == "claims":
-            given = shared | options(words, block, READ.keys() - {"strategies"})
-            content = verdicts(claims(Archive(runs, given.pop("seeds", None)), **given))
+            chosen = given(words, block, "strategies")
+            content = verdicts(claims(Archive(runs, chosen.pop("seeds", None)), **chosen))
         elif block["kind"] == "setting":
-            of_settings = READ.keys() - {"datasets", "strategies"}  # it has one dataset, all strategies
-            given = shared | options(words[1:], block, of_settings)
-            content = setting(number(words, block), runs, given)
+            chosen = given(words[1:], block, "datasets", "strategies")  # it has one dataset, all strategies
+            content = setting(number(words, block), runs, chosen)
         else:
-            content = table(words[0] if words else "", runs, shared | options(words[1:], block))
+            content = table(words[0] if words else "", runs, given(words[1:], block))
         return block["begin"] + content + block["end"]
 
     filled, blocks = BLOCK.subn(made, document)
@@ -78,6 +96,8 @@ def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
 def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:
     until = given.pop("until", 100.0)
     (curves,) = curves_of(Archive(runs, given.pop("seeds", None)), number, **given).values()
+    if until < (first := curves["labelled"].min()):
+        raise ConfigurationError("until", until, f"at least {first:g}, where the runs begin")
     return learning(curves[curves["labelled"] <= until])
 
 
@@ -100,5 +120,7 @@ def options(
         try:
             found[option] = READ[option](value)
         except ValueError:
-            raise UserError(f"{block['begin'].strip()}: {option} is a number, not {value!r}") from None
+            raise UserError(
+                f"{block['begin'].strip()}: {option} is a positive number, not {value!r}"
+            ) from None
     return found

@@ -103,7 +103,7 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
 def draw_bars(shares: pd.DataFrame, path: Path) -> None:
     """Figure 4, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
 
-    n is the number of settings.
+    n is the number of settings: in the title, or with each name where they differ.
     """
     groups = list(shares.groupby(["category", "value"], sort=False))
     columns = 4
@@ -113,12 +113,15 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
         for axes, ((category, value), part) in zip(grid, groups, strict=False):
             part = part.set_index("baseline").reindex(baselines)
             places = np.arange(len(part))
-            axes.bar(places - 0.2, part["win"], 0.4, color=PALETTE[: len(part)])
+            axes.bar(places - 0.2, part["win"], 0.4, color=[LINES[name][0] for name in baselines])
             axes.bar(places + 0.2, part["defeat"], 0.4, color="black", hatch="//", edgecolor="white")
             axes.set(xlim=(-0.6, len(part) - 0.4), ylim=(0, 100))
+            n = part["settings"].fillna(0).astype(int)
+            uneven = len(set(n)) > 1
             title = f"{category} {value}".strip()
-            axes.set_title(f"{title} (n = {part['settings'].max():.0f})", fontsize=9)
-            axes.set_xticks(places, baselines, rotation=35, ha="right", fontsize=8)
+            axes.set_title(title + ("" if uneven else f" (n = {n.iloc[0]})"), fontsize=9)
+            names = [f"{name} ({n[name]})" if uneven else name for name in baselines]
+            axes.set_xticks(places, names, rotation=35, ha="right", fontsize=8)
             tidy(axes)
         for axes in grid[::columns]:
             axes.set_ylabel("LoGo wins / loses (%)")
@@ -142,7 +145,7 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
             }
             base = "random" if "random" in lines else min(lines)
             means = {name: mean_over_seeds(line) for name, line in lines.items()}
-            furthest = max(mean.index[-1] for mean in means.values())
+            furthest = max(line.index[-1] for line in lines.values())
             seeds = {name: line.shape[1] for name, line in lines.items()}
             uneven = len(set(seeds.values())) > 1
             for name, mean in sorted(means.items(), key=lambda item: (-item[1].index[-1], -item[1].iloc[-1])):

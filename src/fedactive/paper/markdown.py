@@ -88,8 +88,11 @@ def verdicts(claims: pd.DataFrame) -> str:
         index=["claim", "where"], columns="labelled_percent", values="text", aggfunc="first", sort=False
     )
     table = table.sort_index(axis=1).rename(columns="{:g}%".format).reset_index()
-    found = claims[claims["seeds"] > 0]["verdict"].value_counts()
+    judged, contrary = claims["seeds"] > 0, claims["paper"] < 0
+    found = claims[judged & ~contrary]["verdict"].value_counts()
     counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
+    if uncounted := (judged & contrary).sum():
+        counted += f"; not counted: {uncounted} of which the paper's own numbers say the opposite"
     return f"{rule()}\nVerdicts: {counted}.\n\n{markdown(table)}"
 
 

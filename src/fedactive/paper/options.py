@@ -18,6 +18,7 @@ Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar=
 Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
 # How runs may differ from the paper's: `show` and `figure` find them again by the same options.
 CHANGEABLE = ("fl_rounds", "partition", "schedule", "precision")
+RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
 FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
 Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
 Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
@@ -45,14 +46,16 @@ def as_options(changes: dict[str, Any]) -> str:
 
 def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
     """How runs of this table were made that are there but were not asked for, if so."""
-    paper = DEFAULTS | PAPER
+    paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
 
     def unchangeable(settings: Mapping[str, Any]) -> Identity:
-        return tuple(pair for pair in key(settings) if pair[0] not in CHANGEABLE)
+        same = dict(settings) | {"strategy_options": settings["strategy_options"].replace(RELEASED_HEAD, "")}
+        return tuple(pair for pair in key(same) if pair[0] not in CHANGEABLE)
 
     def options(settings: dict[str, Any]) -> str:
-        other = {name: settings[name] for name in CHANGEABLE if settings[name] != paper[name]}
-        return as_options(other).strip()
+        head = "global" if settings["strategy_options"] == RELEASED_HEAD else "own"
+        made = {"alfamix_head": head} | settings
+        return as_options({n: made[n] for n in (*CHANGEABLE, "alfamix_head") if made[n] != paper[n]}).strip()
 
     needed = {unchangeable(vars(experiment)) for experiment in experiments(table)}
     usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]

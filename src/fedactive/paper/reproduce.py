@@ -14,7 +14,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
-from fedactive.paper.tables import TABLES, among, cells, only, table, table_experiments
+from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",
@@ -45,15 +45,14 @@ def experiments(
     own.
     """
     given = {field: value for field, value in overrides.items() if value is not None}
+    parts: dict[str, Any] = {"until": until, "seeds": seeds, "datasets": datasets, "strategies": strategies}
     if check(name) == "penalty":
-        wanted = penalty_experiments(until=until, seeds=seeds, datasets=datasets, **given)
+        wanted = penalty_experiments(**parts, **given)
     else:
-        source = "emd" if name == "observation" else name
-        wanted = table_experiments(source, until=until, seeds=seeds, datasets=datasets, **given)
+        wanted = table_experiments("emd" if name == "observation" else name, **parts, **given)
     for field, chosen in (("alpha", alphas), ("rho", rhos)):
         wanted = with_values(field, chosen, wanted)
-    kept = among("strategy", strategies, {e.strategy for e in wanted})
-    return [e for e in wanted if e.strategy in kept]
+    return wanted
 
 
 def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experiment]) -> list[Experiment]:

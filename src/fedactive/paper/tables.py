@@ -86,10 +86,11 @@ def table_experiments(
     until: float | None = None,
     seeds: Sequence[int] | None = None,
     datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
     """The runs of a table, each as far as its last number, or `until` percent labelled if that is less."""
-    chosen = only(cells(name, **overrides), dataset=datasets)
+    chosen = only(cells(name, **overrides), dataset=datasets, strategy=strategies)
     if seeds is None:
         seeds = SEEDS_OF_ALGORITHMS if name == "algorithms" else SEEDS
     furthest: dict[str, Cell] = {}  # by an experiment's name, without seeds
@@ -106,24 +107,25 @@ def table_experiments(
 
 def stop_at(experiment: Experiment, percent: float, until: float | None) -> Experiment:
     """The experiment, ending at that percent labelled, or at `until` if that is less."""
-    if until is not None and until < experiment.budget:
+    if until is not None and not until >= experiment.budget:  # nan, too
         raise ConfigurationError("until", until, f"at least one budget, {experiment.budget:g}%")
     percent = percent if until is None else min(percent, until)
     return replace(experiment, rounds=int(percent / experiment.budget + 1e-9))
 
 
 def only(chosen: list[Cell], **values: Sequence[str] | None) -> list[Cell]:
-    """The cells of these datasets, or strategies; None is all of them."""
+    """The cells of these datasets, or strategies, as the table names them; None is all of them."""
     for field, wanted in values.items():
-        kept = among(field, wanted, {getattr(cell.experiment, field) for cell in chosen})
-        chosen = [cell for cell in chosen if getattr(cell.experiment, field) in kept]
+        names = [cell.columns.get(field, getattr(cell.experiment, field)) for cell in chosen]
+        kept = among(field, wanted, set(names))
+        chosen = [cell for cell, name in zip(chosen, names, strict=True) if name in kept]
     return chosen
 
 
 def up_to(until: float | None, chosen: list[Cell]) -> list[Cell]:
     """The cells of no more than that percent labelled; None is all of them."""
     first = min(cell.labelled for cell in chosen)
-    if until is not None and until < first:
+    if until is not None and not until >= first:
         raise ConfigurationError("until", until, f"at least {first:g}, where the paper's numbers begin")
     return [cell for cell in chosen if until is None or cell.labelled <= until]
 

@@ -42,14 +42,16 @@ def emd_charts(bands: Mapping[str, pd.DataFrame], styles: dict[str, int]) -> lis
 def class_heat_maps(
     first: pd.DataFrame, queried: Mapping[str, Counts], data_dir: Path | None
 ) -> list[tuple[str, Markup]]:
-    """All labels by client and class, of the `first` run of every strategy; one scale for all."""
+    """All labels by client and class, of the `first` run of every strategy, by its name and seed; one scale
+    for all.
+    """
     here = first[first["run"].isin(queried.keys())]
     labels = {run: queried[run].sum(axis=0) for run in here["run"]}
     most = max((int(counts.max()) for counts in labels.values()), default=1)
     return [
         (name, Markup(heat_map(counts, class_names(run, data_dir, counts), f"Labels of {name}", most)))
         for run in here.to_dict("records")
-        for name, counts in [(run["label"], labels[run["run"]])]
+        for name, counts in [(f"{run['label']} (seed {run['seed']})", labels[run["run"]])]
     ]
 
 

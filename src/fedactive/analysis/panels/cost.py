@@ -16,15 +16,23 @@ def time_unit(seconds: float) -> tuple[str, float]:
     return next((unit, length) for unit, length, most in units if seconds < most)
 
 
-def cost_panel(part: pd.DataFrame, seconds: pd.DataFrame, labels: pd.Series) -> Values | None:
-    """Means over the runs in `part` of each strategy; `seconds` by run and phase, `labels` by run."""
-    strategy = part["label"].to_numpy()
-    table = seconds.reindex(part["run"]).groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
+def cost_panel(curves: pd.DataFrame, seconds: pd.DataFrame) -> Values | None:
+    """Means over the runs of each strategy in a setting's learning curves; `seconds` as in `results.Runs`.
+
+    Runs are compared as far as all of them got.
+    """
+    last = curves.groupby("run")["al_round"].max()
+    common = last.min()
+    what = "one run" if last.max() == common else f"the first {common} AL rounds, which all runs have,"
+    shared = curves[curves["al_round"] <= common].set_index(["run", "al_round"])
+    strategy = shared["strategy"].groupby("run").first()
+    spent = seconds.reindex(shared.index).groupby("run").sum(min_count=1)
+    table = spent.groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
     if table.empty:
         return None
     unit, length = time_unit(table.sum(axis=1).max())
     table = table.loc[table.sum(axis=1).sort_values().index] / length
-    bought = labels.reindex(part["run"]).groupby(strategy).mean()
+    bought = shared["labels"].groupby("run").max().groupby(strategy).mean()
     bars = {str(name): values.tolist() for name, values in zip(table.index, table.to_numpy(), strict=True)}
     rows = []
     for name, values in zip(bars, table.to_numpy(), strict=True):
@@ -33,5 +41,5 @@ def cost_panel(part: pd.DataFrame, seconds: pd.DataFrame, labels: pd.Series) -> 
         rows.append((name, [Cell(bought[name], f"{bought[name]:,.0f}"), *times]))
     phases = [str(phase) for phase in table.columns]
     columns = ["strategy", "labels", *(f"{phase} ({unit})" for phase in [*phases, "all"])]
-    chart = Markup(bar_chart(bars, phases, "Time of one run by phase", unit))
-    return {"chart": chart, "table": Sortable(columns, rows)}
+    chart = Markup(bar_chart(bars, phases, f"Time of {what} by phase", unit))
+    return {"what": what, "chart": chart, "table": Sortable(columns, rows)}
