@@ -148,7 +148,38 @@ def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
     site.read(site_module.THUMBNAIL)
     for dataset in ("digits", "cifar10", "mnist"):
         site.holdings(DATASETS[dataset])
-    assert {path.name for path in site.folder.glob("images-*")} == {"images-1x8x8.npz", "images-1x28x28.npz"}
+    assert {path.name for path in (site.folder / "cache").iterdir()} == {"1x8x8.npz", "1x28x28.npz"}
+
+
+@pytest.mark.parametrize("images", ["site/images-2024.npz", "images"])
+def test_archives_of_the_user_in_the_folder_are_left_alone(sources, images):
+    """People put what belongs to a site into its folder, under whatever name."""
+    pictures = np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
+    archives = [sources / "site" / name for name in ("images-2024.npz", "images-1x8x8.npz", "cache/mine.npz")]
+    archives[2].parent.mkdir(parents=True)
+    for archive in archives:
+        np.savez(archive, train_images=pictures, test_images=pictures, test_labels=np.array([0, 1, 0]))
+    before = archives[0].read_bytes()
+    site = Site.init(sources / "site", "north", sources / images, sources / "classes.txt", archives[1])
+    for dataset in ("digits", "mnist"):
+        site.holdings(DATASETS[dataset])
+    assert [archive.read_bytes() for archive in archives] == [before] * 3
+
+
+def test_images_where_the_site_deletes_are_refused(sources):
+    inside = sources / "site" / "cache" / "1x8x8.npz"
+    inside.parent.mkdir(parents=True)
+    np.savez(inside, train_images=np.zeros((1, 8, 8), np.uint8))
+    for images, test in ((inside, None), (sources / "images", inside)):
+        with pytest.raises(UserError, match=r"1x8x8.npz is where the site keeps decoded images"):
+            Site.init(sources / "site", "north", images, sources / "classes.txt", test)
+
+
+def test_a_cache_that_cannot_be_written_is_told(sources):
+    site = make(sources)
+    (site.folder / "cache").write_text("in the way")
+    with pytest.raises(DataError, match=r"cannot write .*cache/1x8x8.npz: File exists"):
+        site.read(SHAPE)
 
 
 # ------------------------------------------------------------------------- what people are told of Flower

@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -232,11 +233,13 @@ def _write_cache(cache: Path, key: str, pool: ImagePool) -> None:
     }
     partial = cache.with_name(f".{cache.name}.partial")
     try:
+        cache.parent.mkdir(exist_ok=True)
         with partial.open("wb") as file:  # not by way of memory, where the pixels are already
             np.savez(file, pixels=pool.pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
         os.replace(partial, cache)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise DataError(f"cannot write {cache}: {error.strerror}") from None
 
 

@@ -6,6 +6,7 @@ invitation.toml      the coordinator's, once the site has joined
 images.json          the images in the order of their numbers, and what they show: labels belong to these
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
+cache/               decoded images, the site's own: what no run needs any more is deleted there
 runs/                what the trainer remembers of each run
 """
 
@@ -44,6 +45,7 @@ from fedactive.sites.trainer import Trainer
 log = logging.getLogger(__name__)
 
 THUMBNAIL = (1, 8, 8)  # the page shows originals: to number the images any shape will do
+CACHE = "cache"
 FILES = ("site.toml", "page.secret", "site.key", "site.pub")  # of a site, in the order of their making
 
 
@@ -60,6 +62,9 @@ class Site:
         """A new site with a key pair of its own."""
         if is_site(folder):
             raise UserError(f"{folder} is a site's already, and coordinators may know its key")
+        for source in filter(None, (images, test)):
+            if source.resolve().is_relative_to((folder / CACHE).resolve()):
+                raise UserError(f"{source} is where the site keeps decoded images, and deletes them; move it")
         names = read_classes(classes)
         tell(read_images(images, THUMBNAIL).report)  # now, not at the first run
         read_test_images(test, names, THUMBNAIL)
@@ -142,7 +147,7 @@ class Site:
         """The site's images in the form that a run wants."""
         shape = (card.channels, card.size, card.size)
         pool = self.read(shape)
-        for cache in self.folder.glob("images-*.npz"):
+        for cache in (self.folder / CACHE).glob("[0-9]*x[0-9]*x[0-9]*.npz"):
             if cache not in (self.cache(THUMBNAIL), self.cache(shape)):  # of an earlier run
                 cache.unlink()
         test_images, test_labels = read_test_images(self.test, self.classes, shape)
@@ -163,7 +168,7 @@ class Site:
         return pool
 
     def cache(self, shape: tuple[int, int, int]) -> Path:
-        return self.folder / ("images-" + "x".join(map(str, shape)) + ".npz")
+        return self.folder / CACHE / ("x".join(map(str, shape)) + ".npz")
 
     def keep_classes(self, store: LabelStore) -> None:
         """Labels are numbers of classes: from the first answer on these stay what they are."""
