@@ -70,6 +70,45 @@ def test_the_same_pixels_in_another_file_are_a_duplicate(folder):
     assert read_images(folder, SHAPE).report.duplicates == (("b2.png", "b.png"),)
 
 
+def with_palette(colours):
+    """The same numbers of colours at the same places, whatever the colours."""
+    image = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8) % len(colours))
+    image.putpalette(np.ravel(colours).tolist())
+    return image
+
+
+RED, BLUE, GREEN = (255, 0, 0), (0, 0, 255), (0, 255, 0)
+
+
+def test_pictures_with_a_palette_differ_by_what_one_sees(tmp_path):
+    with_palette([RED, BLUE]).save(tmp_path / "a.png")
+    with_palette([RED, GREEN]).save(tmp_path / "b.png")
+    with_palette([RED, BLUE]).save(tmp_path / "c.png", transparency=0)
+    with_palette([RED, BLUE]).save(tmp_path / "d.png", transparency=bytes([128, 255]))
+    with_palette([RED, BLUE]).save(tmp_path / "e.png", transparency=bytes([128, 64]))
+    assert read_images(tmp_path, SHAPE).report.duplicates == ()
+    with_palette([RED, BLUE]).convert("RGB").save(tmp_path / "colours.png")
+    unused = with_palette([RED, GREEN])
+    unused.putpalette([*RED, *GREEN, *BLUE])
+    unused.save(tmp_path / "unused colour.png")
+    assert read_images(tmp_path, SHAPE).report.duplicates == (
+        ("colours.png", "a.png"),
+        ("unused colour.png", "b.png"),
+    )
+
+
+def test_what_is_known_of_pictures_without_a_palette_stays_known(tmp_path):
+    """Sites remember these, and do not start where a picture is another one."""
+    grey = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))
+    for mode in ("L", "RGB", "RGBA"):
+        grey.convert(mode).save(tmp_path / f"{mode}.png")
+    assert [digest[:8] for digest in read_images(tmp_path, SHAPE).digests] == [
+        "2ab47d3b",
+        "e5e0bdc2",
+        "3ccfbabd",
+    ]
+
+
 def test_links_that_lead_out_are_refused(folder, tmp_path):
     outside = tmp_path / "elsewhere"
     outside.mkdir()

@@ -59,7 +59,7 @@ class Pictures(Protocol):
 class ImagePool:
     pixels: Pixels  # (n, channels, height, width)
     names: tuple[str, ...]
-    digests: tuple[str, ...]  # of the originals' pixels: the same picture has the same
+    digests: tuple[str, ...]  # of what the originals show: the same picture has the same
     report: Report
     pictures: Pictures
 

@@ -14,18 +14,25 @@ Shape = tuple[int, int, int]  # channels, height, width
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
-    """The image in the wanted shape with a hash of the original's pixels, or why it cannot be read."""
+    """The image in the wanted shape with a hash of what the original shows, or why it cannot be read."""
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
-            upright = ImageOps.exif_transpose(image)  # as the browser shows it
-            original = hashlib.sha256(f"{upright.mode} {upright.size} ".encode() + upright.tobytes())
-            return fit(upright, shape), original.digest()
+            seen = _with_colours(ImageOps.exif_transpose(image))  # as the browser shows it
+            original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
+            return fit(seen, shape), original.digest()
     except UnidentifiedImageError:
         return "it is not a PNG or JPEG image"
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def _with_colours(image: Image.Image) -> Image.Image:
+    """With colours for pixels, where these are numbers in a palette: one sees colours."""
+    if image.mode != "P":
+        return image
+    return image.convert("RGBA" if "transparency" in image.info else "RGB")
 
 
 def fit(image: Image.Image, shape: Shape) -> Pixels:
