@@ -64,6 +64,21 @@ def test_there_and_back(store, tmp_path):
     other.close()
 
 
+def test_somebodys_last_answer_counts_however_often_it_is_imported(store):
+    """People annotate a task twice in Label Studio, and tasks of the same image exist twice there."""
+    tasks = [
+        task("a.png", choice("benign", completed_by=1), choice("malignant", completed_by=1)),
+        task("b.png", choice("benign", completed_by=1)),
+        task("pool/b.png", choice("malignant", completed_by=1)),
+        task("b.png", choice("malignant", completed_by=2)),
+    ]
+    left_out = tuple(f"task {k}: label-studio 1 answers about this image again further on" for k in (1, 2))
+    assert bring(store, *tasks) == Imported(3, 0, left_out)
+    for _ in range(2):
+        assert store.labels() == {0: 1, 1: 1}
+        assert bring(store, *tasks) == Imported(0, 3, left_out)
+
+
 def as_label_studio_returns_it(task):
     """What Label Studio 1.23 keeps of a task it imports: `id` becomes `import_id`, and people become its user."""
     annotations = [
@@ -118,6 +133,42 @@ def test_a_made_up_import_id_does_no_harm(store, number):
 def test_images_are_found_by_name(store, called, sample):
     assert bring(store, task(called, choice("benign"))).recorded == 1
     assert store.labels() == {sample: 0}
+
+
+@pytest.mark.parametrize(
+    ("called", "sample"),
+    [
+        ("50%20.png", 0),
+        ("/data/local-files/?d=pool/50%20.png", 0),
+        ("/data/local-files/?d=pool%2F50%2520.png", 0),
+        ("50 .png", 1),
+        ("ward%201/1.png", 3),
+        ("x?d=1.png", 4),
+        ("/data/upload/3/1a2b3c4d-2.png", 5),
+        ("/data/upload/3/1a2b3c4d-3.png", 6),
+    ],
+)
+def test_no_name_is_taken_for_another(store, called, sample):
+    names = (
+        "50%20.png",
+        "50 .png",
+        "1.png",
+        "ward 1/1.png",
+        "x?d=1.png",
+        "ward 1/2.png",
+        "1a2b3c4d-3.png",
+        "3.png",
+    )
+    store.rounds.open("run", 2, range(len(names)), "logo", None)
+    import_tasks(store, names, CLASSES, json.dumps([task(called, choice("benign"))]).encode(), SOMEBODY)
+    assert store.labels() == {sample: 0}
+
+
+@pytest.mark.parametrize("called", ["/data/upload/3/1a2b3c4d-a.png", "/data/upload/ward/1a2b3c4d-a.png"])
+def test_an_uploaded_image_that_can_be_several_is_refused(store, called):
+    assert bring(store, task(called, choice("benign"))) == Imported(
+        0, 0, ("task 1: several images here are called 'a.png'",)
+    )
 
 
 def test_people_keep_their_names(store):
