@@ -225,6 +225,12 @@ def test_nobody_speaks_for_others_on_the_page(store):
     assert store.labels() == {0: 1}
 
 
+def test_nobody_speaks_for_others_by_a_name_that_is_cut_short(store):
+    store.annotators.add(name := "b" * 59)
+    imported = bring(store, task("a.png", choice("benign", annotator=name + " and more")))
+    assert imported == Imported(0, 0, (f"task 1: {name} can sign in here and answers alone",))
+
+
 def test_nobody_speaks_for_people_who_were_removed(store):
     store.annotators.add("bob")
     store.answers.record(store.annotators.named("bob"), 1, "label", 0)

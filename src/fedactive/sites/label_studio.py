@@ -231,4 +231,4 @@ def _person(annotation: Mapping[str, Any]) -> str:
         who = who.get("email") or who.get("id")
     name = who if isinstance(who, str) else f"label-studio {who}" if isinstance(who, int) else "label-studio"
     printable = "".join(character for character in name if character.isprintable())
-    return printable.strip()[:LONGEST_NAME] or "label-studio"
+    return printable.strip()[:LONGEST_NAME].strip() or "label-studio"
