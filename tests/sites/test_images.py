@@ -1,5 +1,6 @@
 """Reading a site's images: folders and archives, and everything that can be wrong with them."""
 
+import errno
 import io
 import os
 
@@ -54,6 +55,8 @@ def test_what_cannot_be_used_is_named(folder):
     (folder / "notes.txt").write_text("hello")
     (folder / "z.png").write_bytes((folder / "b.png").read_bytes())
     (folder / ".hidden.png").write_text("resource fork")
+    (folder / ".Trash" / "deeper").mkdir(parents=True)
+    picture(8).save(folder / ".Trash" / "deeper" / "thrown away.png")
     pool = read_images(folder, SHAPE)
     assert pool.names == ("a.PNG", "b.png", "ward b/c.jpeg")
     assert [name for name, _ in pool.report.unreadable] == ["broken.png", "text.jpg"]
@@ -144,6 +147,18 @@ def test_an_empty_pool_is_told(tmp_path):
         read_images(tmp_path, SHAPE)
     with pytest.raises(DataError, match="there is no such folder"):
         read_images(tmp_path / "gone", SHAPE)
+
+
+@pytest.mark.parametrize("closed", ["images/ward b", "images"])
+def test_a_folder_that_cannot_be_read_is_an_error(folder, tmp_path, monkeypatch, closed):
+    def scandir(path, scandir=os.scandir):  # as for a user without permission, which root would have
+        if os.fspath(path) == str(tmp_path / closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(DataError, match=rf"^cannot read .*{closed}: Permission denied$"):
+        read_images(folder, SHAPE)
 
 
 def test_pictures_keep_their_proportions(tmp_path):

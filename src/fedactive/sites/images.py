@@ -23,11 +23,11 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
+from fedactive.sites.image_files import ENDINGS, find_images, leads_out, stamp
 from fedactive.sites.pictures import Pixels, Shape, decode, fit
 
 __all__ = ["ImagePool", "Report", "fit", "read_images"]
 
-ENDINGS = (".png", ".jpg", ".jpeg")
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
@@ -110,9 +110,9 @@ class _Folder:
 
 def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     root = root.resolve()
-    paths, refused, others = _files(root)
+    paths, refused, others = find_images(root)
     names = [path.relative_to(root).as_posix() for path in paths]
-    facts = [(name, *_stamp(path)) for name, path in zip(names, paths, strict=True)]
+    facts = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
     key = hashlib.sha256(json.dumps([shape, facts, refused, others]).encode()).hexdigest()
     if cache is not None and (cached := _read_cache(cache, key, _Folder(root))):
         return cached
@@ -123,39 +123,6 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     if cache is not None:
         _write_cache(cache, key, pool)
     return pool
-
-
-def _files(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
-    """Image files in order of their names, links that were refused, and how many other files there are."""
-    found, refused, others = [], [], 0
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(folder) / name
-            if path.is_symlink() and leads_out(path, root):
-                refused.append((path.relative_to(root).as_posix(), "a link that leads out of the folder"))
-            elif name in folders or name.startswith("."):
-                continue
-            elif path.suffix.lower() in ENDINGS:
-                found.append(path)
-            else:
-                others += 1
-    return sorted(found, key=lambda path: path.relative_to(root).as_posix()), sorted(refused), others
-
-
-def leads_out(path: Path, root: Path) -> bool:
-    try:
-        return not path.resolve(strict=True).is_relative_to(root)
-    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
-        return True
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    """Changes with the file. Files that change places keep their time of writing, but not the other one."""
-    try:
-        facts = path.stat()
-    except OSError:
-        return 0, 0, 0
-    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _sift(

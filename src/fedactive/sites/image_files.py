@@ -1,0 +1,58 @@
+"""Which files of a folder are images: at any depth, but nothing hidden and nothing outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from fedactive.errors import DataError
+
+ENDINGS = (".png", ".jpg", ".jpeg")
+
+
+def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
+    """Image files in order of their names, links that were refused, and how many other files there are."""
+    found, refused, others = [], [], 0
+    try:
+        for folder, folders, files in os.walk(root, onerror=_give_up):
+            folders[:] = _shown(folders)  # where the walk goes on
+            for name in (*folders, *_shown(files)):
+                path = Path(folder) / name
+                if path.is_symlink() and leads_out(path, root):
+                    refused.append((path.relative_to(root).as_posix(), "a link that leads out of the folder"))
+                elif name in folders:
+                    continue
+                elif path.suffix.lower() in ENDINGS:
+                    found.append(path)
+                else:
+                    others += 1
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+    return sorted(found, key=lambda path: path.relative_to(root).as_posix()), sorted(refused), others
+
+
+def _give_up(error: OSError) -> NoReturn:
+    """Without one of its folders a pool would be another one, and nobody would know."""
+    raise error
+
+
+def _shown(names: list[str]) -> list[str]:
+    """What is hidden are previews, caches and what was thrown away."""
+    return [name for name in names if not name.startswith(".")]
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    try:
+        return not path.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
+        return True
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """Changes with the file. Files that change places keep their time of writing, but not the other one."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
