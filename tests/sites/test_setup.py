@@ -341,6 +341,29 @@ def test_what_is_left_out_is_told_when_the_site_is_made(tmp_path, caplog):
     assert caplog.messages == ["broken.png is left out: it is not a PNG or JPEG image"]
 
 
+def test_test_images_that_are_left_out_are_told(site, tmp_path, caplog):
+    test = tmp_path / "test"
+    (test / "cat" / "broken.png").write_bytes(b"no picture")
+    (test / "dog" / "9.png").write_bytes((test / "dog" / "0.png").read_bytes())
+    told = [
+        "among the test images, cat/broken.png is left out: it is not a PNG or JPEG image",
+        "among the test images, dog/9.png is left out: the same picture as dog/0.png",
+    ]
+    Site.init(tmp_path / "other", "x", tmp_path / "images", tmp_path / "classes.txt", test)
+    assert caplog.messages == told
+    assert len(site.holdings(DATASETS["digits"]).test_images) == 4
+    assert caplog.messages == told * 2
+
+
+def test_a_test_picture_of_two_classes_is_refused(site, tmp_path):
+    test = tmp_path / "test"
+    (test / "dog" / "x.png").write_bytes((test / "cat" / "0.png").read_bytes())
+    with pytest.raises(
+        DataError, match=r"test/cat/0.png and .*test/dog/x.png are the same picture in two classes"
+    ):
+        site.holdings(DATASETS["digits"])
+
+
 def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
     images = tmp_path / "images"
     (images / "0.png").write_bytes(b"no picture")

@@ -199,9 +199,9 @@ def first_change(known: dict[str, str], here: dict[str, str]) -> str | None:
     return None
 
 
-def tell(report: Report) -> None:
+def tell(report: Report, where: str = "") -> None:
     for line in report.sentences():
-        log.warning(line)
+        log.warning(where + line)
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
@@ -228,6 +228,10 @@ def read_test_images(
         folders = [name.split("/")[0] for name in pool.names]
         if strangers := set(folders) - set(classes):
             raise DataError(f"{source / min(strangers)} is not named after a class")
+        for name, kept in pool.report.duplicates:
+            if name.split("/")[0] != kept.split("/")[0]:
+                raise DataError(f"{source / kept} and {source / name} are the same picture in two classes")
+        tell(pool.report, "among the test images, ")
         return torch.from_numpy(pool.pixels), torch.tensor([classes.index(folder) for folder in folders])
     try:
         with np.load(source, allow_pickle=False) as content:
