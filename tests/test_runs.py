@@ -261,14 +261,17 @@ def test_atomic_writes_keep_the_old_content_on_failure(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+class Rounds(Silent):
+    """Which AL rounds were computed."""
+
+    def __init__(self):
+        self.al_rounds = set()
+
+    def trained(self, al_round, fl_round, accuracy):
+        self.al_rounds.add(al_round)
+
+
 def test_strategies_of_one_seed_compute_round_one_once(small, tmp_path):
-    class Rounds(Silent):
-        def __init__(self):
-            self.al_rounds = set()
-
-        def trained(self, al_round, fl_round, accuracy):
-            self.al_rounds.add(al_round)
-
     alone = run(small(strategy="logo", runs_dir=tmp_path / "alone"))
     first, second, other_seed = Rounds(), Rounds(), Rounds()
     run(small(strategy="random"), first)
@@ -278,11 +281,27 @@ def test_strategies_of_one_seed_compute_round_one_once(small, tmp_path):
     assert_same_results(alone.folder, shared.folder)
 
 
-def test_a_damaged_shared_round_is_computed_again(small):
-    run(small(strategy="random"))
+@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b[:-1], lambda b: b""])
+def test_a_damaged_shared_round_is_computed_and_shared_again(small, damage):
+    run(small(strategy="random", rounds=1))
     (path,) = (small().runs_dir / ".first-rounds").iterdir()
-    path.write_bytes(path.read_bytes()[:100])
-    assert len(run(small(strategy="logo")).accuracy) == 3
+    path.write_bytes(damage(path.read_bytes()))
+    computed, taken = Rounds(), Rounds()
+    run(small(strategy="logo", rounds=1), computed)
+    run(small(strategy="entropy", rounds=1), taken)
+    assert (computed.al_rounds, taken.al_rounds) == ({1}, set())
+
+
+def test_round_one_of_other_data_is_not_taken(small, tmp_path, monkeypatch):
+    """The dataset of the same name lies in another folder, or its file was replaced."""
+    run(small(strategy="random", rounds=1))
+    monkeypatch.setattr(fedactive.laboratory, "load", with_other_labels(fedactive.laboratory.load))
+    computed, taken = Rounds(), Rounds()
+    beside = run(small(strategy="entropy", rounds=2), computed)
+    run(small(strategy="logo", rounds=2), taken)
+    assert (computed.al_rounds, taken.al_rounds) == ({1, 2}, {2})
+    alone = run(small(strategy="entropy", rounds=2, runs_dir=tmp_path / "alone"))
+    assert_same_results(beside.folder, alone.folder)
 
 
 def test_a_first_round_that_cannot_be_shared_is_no_obstacle(small):

@@ -9,7 +9,8 @@ timings.parquet       seconds per AL round and phase
 checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
 done.json             only when the run has ended: how many AL rounds it has
 
-Beside the run folders, `.first-rounds` keeps the state after AL round 1, in which strategies do not differ.
+Beside the run folders, `.first-rounds` keeps the state after AL round 1, in which strategies do not differ,
+each with the data that it comes from.
 """
 
 from __future__ import annotations
@@ -98,12 +99,13 @@ class Run:
 
     def share_first_round(self) -> None:
         """Leave the state after AL round 1 to other strategies of the same seed and setting."""
-        path = first_round_file(self.experiment)
-        if not path.exists():
+        path, data = first_round_file(self.experiment), self.origin["data"]
+        if data is not None and read_first_round(path, data) is None:
+            content = data.encode() + b"\n" + checkpoint_bytes(self.state)
             with suppress(OSError, RunError):  # it only saves others time: a full disk is no reason to end
                 path.parent.mkdir(exist_ok=True)
                 # Written in the run's own folder: another run may be doing the same just now.
-                os.replace(write_partial(self.folder / path.name, checkpoint_bytes(self.state)), path)
+                os.replace(write_partial(self.folder / path.name, content), path)
 
     def write_results(self) -> None:
         """The tables, of the AL rounds that are complete."""
@@ -138,8 +140,7 @@ class Run:
         # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
         path = current if current.exists() else previous
         if not path.exists():
-            shared = first_round_file(self.experiment)
-            begun = (read_checkpoint(shared) if shared.exists() else None) or State()
+            begun = read_first_round(first_round_file(self.experiment), self.origin["data"]) or State()
             begun.seconds.clear()  # of another run
             return begun
         state = read_checkpoint(path)
@@ -199,6 +200,14 @@ def first_round_file(experiment: Experiment) -> Path:
     return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
 
+def read_first_round(path: Path, data: str | None) -> State | None:
+    """The shared state after AL round 1; None if there is none, or it is damaged or not of this data."""
+    if data is None or not path.exists():
+        return None
+    origin, _, checkpoint = path.read_bytes().partition(b"\n")
+    return state_in(checkpoint) if origin == data.encode() else None
+
+
 def checkpoint_bytes(state: State) -> bytes:
     buffer = io.BytesIO()
     torch.save(state.to_plain(), buffer)
@@ -208,7 +217,11 @@ def checkpoint_bytes(state: State) -> bytes:
 
 def read_checkpoint(path: Path) -> State | None:
     """The state in a checkpoint, or None if the file is damaged."""
-    magic, _, body = path.read_bytes().partition(b"\n")
+    return state_in(path.read_bytes())
+
+
+def state_in(checkpoint: bytes) -> State | None:
+    magic, _, body = checkpoint.partition(b"\n")
     if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
         return None
     return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
