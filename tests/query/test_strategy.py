@@ -6,7 +6,8 @@ import torch
 from fedactive import Experiment
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory import run
-from fedactive.query import STRATEGIES, LoGo, Selection, Strategy, make_strategy
+from fedactive.query import STRATEGIES, LoGo, ScoringStrategy, Selection, Strategy, make_strategy
+from fedactive.query.contract import make_pool
 from fedactive.query.strategy import parameter, parse_options
 
 
@@ -42,6 +43,24 @@ def test_a_default_spelt_out_is_the_same_run():
     assert Experiment(strategy_options="micro=entropy").hash == Experiment().hash
     assert Experiment(strategy_options=" micro = margin ").strategy_options == "micro=margin"
     assert Experiment(strategy_options="micro=margin").hash != Experiment().hash
+
+
+class OnlyLocal(ScoringStrategy):
+    name, summary, paper, selectors = "only_local", "", "", ("local",)
+
+    @staticmethod
+    def score(outputs):
+        return outputs.logits[:, 0]
+
+
+def test_the_only_selector_of_a_strategy_is_the_one_that_chooses(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "only_local", OnlyLocal)
+    e = Experiment(strategy="only_local")
+    strategy = make_strategy(e.strategy, e.selector)
+    assert strategy.needs == {"local"}
+    pool = make_pool(30, 3)
+    chosen = strategy.select(pool, 5, torch.Generator())
+    assert chosen.indices.tolist() == pool.unlabelled("local").logits[:, 0].topk(5).indices.tolist()
 
 
 @dataclass(frozen=True)

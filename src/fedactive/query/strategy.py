@@ -209,11 +209,12 @@ def _choice(item: dataclasses.Field[Any], text: str) -> Any:
 
 
 def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
-    """The strategy of that name; `selector` matters only to those that leave the choice open."""
+    """The strategy of that name; `selector` matters only to those by one model."""
     if name not in STRATEGIES:
         raise unknown_name("strategy", name, STRATEGIES)
     strategy = STRATEGIES[name]
     arguments = parse_options(name, options)
-    if len(strategy.selectors) > 1:
+    # Also where there is only one choice: it need not be the default of OneModelStrategy.
+    if len(strategy.selectors) > 1 or issubclass(strategy, OneModelStrategy):
         arguments["selector"] = selector
     return strategy(**arguments)
