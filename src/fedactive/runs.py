@@ -182,7 +182,7 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
     Results are filed under the names of these. Those of other code or data must not pass for new ones.
     """
     folder = experiment.runs_dir / experiment.name
-    origin = {"strategy_code": code_of(experiment.strategy), "data": data}
+    origin = {"strategy_code": code_of(experiment.strategy, experiment.strategy_options), "data": data}
     for start in earlier_starts(folder):
         for what, value in origin.items():
             if start.get(what, value) != value:

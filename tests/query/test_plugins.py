@@ -1,5 +1,6 @@
 """A strategy from outside the package: the text of docs/STRATEGIES.md, used as it stands."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from fedactive.errors import RunError, UserError
 from fedactive.laboratory import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
-from fedactive.query.plugins import load_file
+from fedactive.query.plugins import code_of, load_file
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "STRATEGIES.md"
 
@@ -86,6 +87,44 @@ def test_changed_code_does_not_go_on_with_old_results(plugin, small):
     load_file(plugin)
     with pytest.raises(RunError, match="strategy disagreement is not the same as when"):
         run(experiment)
+
+
+SCORING = """
+from fedactive.query import ScoringStrategy, register
+
+
+@register
+class Mine(ScoringStrategy):
+    name, summary, paper = "mine", "", ""
+
+    @staticmethod
+    def score(outputs):
+        return outputs.entropy
+"""
+
+
+def test_changed_code_of_logos_micro_step_does_not_go_on_with_old_results(small, tmp_path):
+    plugin = tmp_path / "scoring.py"
+    plugin.write_text(SCORING)
+    load_file(plugin)
+    mine, ours = (small(strategy_options=f"micro={name}", rounds=1) for name in ("mine", "margin"))
+    for _ in range(2):
+        run(mine)
+        run(ours)
+    plugin.write_text(SCORING.replace("outputs.entropy", "-outputs.entropy"))
+    load_file(plugin)
+    with pytest.raises(RunError, match="strategy logo is not the same as when"):
+        run(mine)
+    run(ours)
+
+
+def test_code_in_one_file_is_known_by_that_files_hash(plugin):
+    """As runs of released versions are: they must be found again."""
+    plugin.write_text(plugin.read_text() + SCORING)
+    load_file(plugin)
+    found = {code_of("disagreement"), code_of("mine"), code_of("logo", "micro=mine")}
+    assert found == {hashlib.sha256(plugin.read_bytes()).hexdigest()}
+    assert code_of("logo") is None
 
 
 def changed(plugin, before, after):

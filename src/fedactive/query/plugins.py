@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from fedactive.errors import UserError
-from fedactive.query.strategy import OURS, STRATEGIES
+from fedactive.query.strategy import OURS, STRATEGIES, parameters_of, parse_options
 
 GROUP = "fedactive.strategies"
 FILE_MODULE = "fedactive_plugin_"  # begins the names of modules that come from a file
@@ -48,10 +48,22 @@ def load_installed() -> None:
             ) from error
 
 
-def code_of(strategy: str) -> str | None:
-    """A hash of the file that a strategy from outside is written in; None for ours."""
+def code_of(strategy: str, options: str = "") -> str | None:
+    """A hash of the files from outside that a strategy is written in; None if there are none.
+
+    A strategy that an option names, as LoGo's micro step is, belongs to it.
+    """
+    defaults = {item.name: item.default for item in parameters_of(STRATEGIES[strategy])}
+    values = (defaults | parse_options(strategy, options)).values()
+    files = {file_of(name) for name in (strategy, *values) if name in STRATEGIES}
+    hashes = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file)
+    if len(hashes) > 1:
+        return hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return hashes[0] if hashes else None
+
+
+def file_of(strategy: str) -> Path | None:
+    """Where a strategy from outside is written; None for ours."""
     module = STRATEGIES[strategy].__module__
     path = getattr(sys.modules.get(module), "__file__", None)
-    if module.startswith(OURS) or path is None:
-        return None
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return None if module.startswith(OURS) or path is None else Path(path)
