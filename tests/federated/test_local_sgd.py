@@ -7,9 +7,10 @@ p0 = 1 / (1 + e^-0.2) = 0.549834 and the gradient is -0.450166.
 
 import pytest
 import torch
-from tiny import PLAIN, train_tiny
+from tiny import PLAIN, Tiny, train_tiny
 
-from fedactive.federated.local_sgd import Recipe, path_length
+from fedactive.data.preprocess import Normalise
+from fedactive.federated.local_sgd import Recipe, infer, path_length
 
 
 def w0(result) -> float:
@@ -83,3 +84,35 @@ def test_a_client_without_labels_returns_what_it_got():
 def test_path_length_is_how_far_a_unit_gradient_moves_a_weight():
     assert path_length((0.1, 0.1, 0.1), momentum=0.0) == pytest.approx(0.3)
     assert path_length((0.1, 0.1, 0.1), momentum=0.9) == pytest.approx(0.1 * (1 + 1.9 + 2.71))
+
+
+class Counting(Tiny):
+    """Keeps how many images came at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    def embed(self, images):
+        self.counts.append(len(images))
+        return images[:, :, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("side", "images", "counts"),
+    [
+        (1, 600, [512, 88]),
+        (28, 600, [512, 88]),
+        (32, 600, [512, 88]),
+        (64, 300, [128, 128, 44]),
+        (224, 25, [10, 10, 5]),
+        (1024, 2, [1, 1]),
+        (1024, 0, [0]),
+    ],
+)
+def test_large_images_are_looked_at_fewer_at_a_time(side, images, counts):
+    model = Counting()
+    pixels = torch.zeros(images, 1, side, side, dtype=torch.uint8)
+    logits, embeddings = infer(model, pixels, Normalise([0.0], [1.0], torch.device("cpu")), "fp32")
+    assert len(logits) == len(embeddings) == images
+    assert model.counts == counts

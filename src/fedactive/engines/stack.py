@@ -20,7 +20,7 @@ from torch.func import functional_call
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Row
-from fedactive.federated.local_sgd import INFERENCE_BATCH, LocalJob, LocalResult, Recipe, autocast
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, autocast, inference_batch
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
@@ -203,7 +203,7 @@ class Stack(ABC):
         device = self.images.device
         self.model.eval()
         for k, job in self.stoppable.items():
-            parts = job.samples.to(device).split(INFERENCE_BATCH[device.type])
+            parts = job.samples.to(device).split(inference_batch(self.images))
             logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
             accuracy[k] = (logits.argmax(1) == job.labels.to(device)).float().mean()
         return accuracy

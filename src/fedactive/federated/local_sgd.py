@@ -22,7 +22,8 @@ from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
-INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}  # enough to keep the device busy, little enough to fit
+# Images of at most 32x32 at a time: enough to keep the device busy, little enough to fit.
+INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,19 @@ def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: st
     """Logits and embeddings of uint8 images, in evaluation mode and without flips."""
     model.eval()
     logits, embeddings = [], []
-    for part in pixels.split(INFERENCE_BATCH[pixels.device.type]) if len(pixels) else [pixels]:
+    for part in pixels.split(inference_batch(pixels)) if len(pixels) else [pixels]:
         with autocast(pixels.device, precision):
             y, z = model(normalise(part))
         logits.append(y.float())
         embeddings.append(z.float())
     return torch.cat(logits), torch.cat(embeddings)
+
+
+def inference_batch(images: Tensor) -> int:
+    """How many of these images to take at a time: larger ones need more memory each."""
+    most = INFERENCE_BATCH[images.device.type]
+    height, width = images.shape[-2:]
+    return max(1, min(most, most * 32 * 32 // (height * width)))
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
