@@ -11,6 +11,14 @@ def test_published_budgets(samples: int, budget: int) -> None:
     assert budget_per_client(samples, 10, 5) == budget
 
 
+@pytest.mark.parametrize(
+    ("percent", "budget"),
+    [(2.3, 115), (4.1, 205), (0.1, 5), (1, 50), (12.5, 625), (33.33, 1666), (100, 5000)],
+)
+def test_percents_are_decimals(percent: float, budget: int) -> None:
+    assert budget_per_client(50_000, 10, percent) == budget
+
+
 def test_a_budget_of_less_than_one_label_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="1400 samples, rounded to hundreds, 100 clients"):
         budget_per_client(1400, 100, 5)
