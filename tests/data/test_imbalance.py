@@ -29,11 +29,12 @@ def test_published_sizes(rho: float, samples: int) -> None:
     st.integers(0, 2**32),
 )
 def test_sorted_subset_never_larger_than_the_class(labels: np.ndarray, rho: float, seed: int) -> None:
+    rho = min(rho, np.bincount(labels).max())
     kept = long_tail(labels, rho, np.random.default_rng(seed))
     assert (np.diff(kept) > 0).all()
     sizes = np.bincount(labels)
     position = np.arange(len(sizes)) / max(len(sizes) - 1, 1)
-    tail = (sizes.max() * (1 / rho) ** position).astype(int)
+    tail = np.maximum((sizes.max() * (1 / rho) ** position).astype(int), 1)
     assert np.bincount(labels[kept], minlength=len(sizes)).tolist() == np.minimum(tail, sizes).tolist()
 
 
@@ -52,3 +53,12 @@ def test_the_seed_decides_which_images_stay() -> None:
 def test_impossible_ratio(rho: float) -> None:
     with pytest.raises(ConfigurationError, match="rho"):
         long_tail(BALANCED, rho, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("images", [3, 49, 98, 1000])
+def test_no_class_vanishes(images: int) -> None:
+    labels = np.repeat(np.arange(10), images)
+    sizes = np.bincount(labels[long_tail(labels, images, np.random.default_rng(0))])
+    assert (sizes[0], sizes[9]) == (images, 1)
+    with pytest.raises(ConfigurationError, match=f"rho: .* allowed is at most {images}, the images of the"):
+        long_tail(labels, images + 1, np.random.default_rng(0))

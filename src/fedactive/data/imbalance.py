@@ -23,7 +23,11 @@ def long_tail_sizes(sizes: NDArray[np.int64], rho: float) -> NDArray[np.int64]:
     """What each class keeps: n_max·(1/rho)^(c/(C-1)), n_max the largest class, or all it has if fewer."""
     if not 1 <= rho < np.inf:
         raise ConfigurationError("rho", rho, "a number from 1 (nothing removed) upwards")
+    largest = int(sizes.max())
+    if rho > largest:
+        at_most = f"at most {largest}, the images of the largest class, so that every class keeps one"
+        raise ConfigurationError("rho", rho, at_most)
     C = len(sizes)
     position = np.arange(C) / max(C - 1, 1)  # from 0 for the first class to 1 for the last
-    tail: NDArray[np.int64] = (sizes.max() * (1 / rho) ** position).astype(np.int64)
-    return np.minimum(tail, sizes)
+    tail: NDArray[np.int64] = (largest * (1 / rho) ** position).astype(np.int64)
+    return np.minimum(np.maximum(tail, 1), sizes)  # 1 is what rounding may leave of the last class
