@@ -6,6 +6,7 @@ import pytest
 
 import fedactive.grid
 from fedactive.errors import ConfigurationError, RunError
+from fedactive.experiment import Experiment
 from fedactive.grid import expand, require_data
 from fedactive.laboratory import run
 
@@ -34,6 +35,27 @@ def test_options_are_only_for_strategies_that_have_some():
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="did you mean 'micro'"):
         expand({"strategy": ["logo", "random"], "strategy_options": "mikro=margin"})
+
+
+@pytest.mark.parametrize("mu", [["0.01", "0.1"], ["0.1", "0.01"]])
+def test_mu_is_only_for_fedprox(mu):
+    grid = expand({"algorithm": ["fedavg", "fedprox", "scaffold"], "mu": mu})
+    assert sorted((e.algorithm, e.mu) for e in grid) == [
+        ("fedavg", 0.01), ("fedprox", 0.01), ("fedprox", 0.1), ("scaffold", 0.01),
+    ]  # fmt: skip
+    assert Experiment(mu=0.1).mu == 0.1  # a single run keeps what it is given
+    with pytest.raises(ConfigurationError, match="mu: -1"):
+        expand({"algorithm": "fedavg", "mu": "-1"})
+
+
+@pytest.mark.parametrize("heads", [["head=own", "head=global"], ["head=global", "head=own"]])
+def test_alfamix_by_the_global_model_has_one_head(heads):
+    grid = expand({"strategy": "alfamix", "selector": ["global", "local"], "strategy_options": heads})
+    assert sorted((e.selector, e.strategy_options) for e in grid) == [
+        ("global", ""), ("local", ""), ("local", "head=global"),
+    ]  # fmt: skip
+    single = Experiment(strategy="alfamix", selector="global", strategy_options="head=global")
+    assert single.strategy_options == "head=global"
 
 
 @pytest.mark.parametrize("name", ["rounds", "workers", "runs_dir"])

@@ -98,9 +98,10 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
     """Run a grid of experiments: strategies, selectors, seeds and settings, several at a time.
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
-    in the configuration file (seed = [1, 2, 3, 4]); every combination is a run. --strategy-options has commas
-    of its own: its values are separated by semicolons ('micro=entropy;micro=margin'). What is done is
-    skipped, what was stopped resumes, and a run that fails does not stop the others.
+    in the configuration file (seed = [1, 2, 3, 4]); every combination that differs is a run.
+    --strategy-options has commas of its own: its values are separated by semicolons
+    ('micro=entropy;micro=margin'). What is done is skipped, what was stopped resumes, and a run that fails
+    does not stop the others.
     """
     load_plugin(plugin)
     separator = {"strategy_options": ";"}

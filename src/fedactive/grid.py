@@ -11,7 +11,7 @@ from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
-from fedactive.query import STRATEGIES
+from fedactive.query import STRATEGIES, make_strategy
 from fedactive.query.strategy import parameters_of
 from fedactive.runs import require_same_origin
 from fedactive.settings import settings_of
@@ -23,8 +23,8 @@ JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} o
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
     """The grid: one experiment for each combination of the values that are lists.
 
-    A selector says nothing to strategies that leave no choice, nor do options to those that have none, so
-    these appear once, whatever selectors and options the grid has.
+    A selector says nothing to strategies that leave no choice, nor do options to those that have none, nor mu
+    to algorithms without it, so these appear once, whatever selectors, options and mu the grid has.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name in (name for name, value in axes.items() if not value):
@@ -40,9 +40,19 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             chosen.pop("selector", None)
         if strategy is not None and not parameters_of(strategy):
             chosen.pop("strategy_options", None)
-        experiment = Experiment.from_values(chosen)
+        experiment = without_idle_settings(Experiment.from_values(chosen))
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
+
+
+def without_idle_settings(experiment: Experiment) -> Experiment:
+    """The same experiment, by the name that it has when what does not concern it is not set."""
+    e = experiment
+    if e.algorithm != "fedprox":
+        e = replace(e, mu=Experiment.mu)
+    if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):
+        e = replace(e, strategy_options="")
+    return e
 
 
 def require_data(experiments: Sequence[Experiment]) -> None:

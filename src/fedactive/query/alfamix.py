@@ -52,6 +52,10 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
         "whose last layer classifies mixes: the selector's, or always the global model's",
     )
 
+    def __post_init__(self) -> None:
+        if self.selector == "global":  # its own head is the global model's
+            object.__setattr__(self, "head", "own")
+
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({self.selector, self.head_model})
