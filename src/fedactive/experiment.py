@@ -21,7 +21,7 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.federated import ALGORITHMS
 from fedactive.federated.schedules import SCHEDULES
 from fedactive.models import MODELS
-from fedactive.query import STRATEGIES
+from fedactive.query import STRATEGIES, make_strategy
 from fedactive.query.strategy import parse_options
 from fedactive.settings import check, parse, setting, settings_of, write_toml
 
@@ -142,6 +142,7 @@ class Experiment:
             )
         options = parse_options(self.strategy, self.strategy_options)
         settle(self, "strategy_options", ",".join(f"{name}={value}" for name, value in options.items()))
+        make_strategy(self.strategy, self.selector, self.strategy_options)  # one of a plugin may be wrong
         if self.rounds == 0:
             until = DATASETS.get(self.dataset, DatasetCard).label_until
             settle(self, "rounds", max(1, round(until / self.budget)))

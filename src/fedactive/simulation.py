@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedactive.engines.engine import Engine
+from fedactive.errors import UserError
 from fedactive.evaluation import Evaluation, evaluate
 from fedactive.experiment import Experiment
 from fedactive.federated import make_algorithm
@@ -85,10 +86,18 @@ class Simulation:
     def views(self, models: dict[str, list[Weights]]) -> list[Pool]:
         """What the strategy sees of each client."""
 
+        def weights_of(model: str) -> list[Weights]:
+            if model not in models:
+                raise UserError(
+                    f"strategy {self.strategy.name} asked for the model {model!r}, there is "
+                    f"{' and '.join(models)}; its `needs` must name every model that it asks for"
+                )
+            return models[model]
+
         @cache  # one model's outputs on all clients' samples, however many strategies or steps ask for them
         def outputs(model: str, labelled: bool) -> list[Outputs]:
             samples = self.known if labelled else [self.unlabelled(k) for k in range(self.clients)]
-            images, weights = self.engine.dataset.train_images, models[model]
+            images, weights = self.engine.dataset.train_images, weights_of(model)
             if model == "global":  # one model for all: their samples in one go
                 logits, z = self.engine.infer(weights[0], images[torch.cat(samples)])
                 sizes = [len(s) for s in samples]
@@ -102,7 +111,7 @@ class Simulation:
                 labels=self.oracle[self.known[k]].to(self.engine.device),
                 unlabelled=lambda model: outputs(model, labelled=False)[k],
                 labelled=lambda model: outputs(model, labelled=True)[k],
-                head=lambda model: (models[model][k]["head.weight"], models[model][k]["head.bias"]),
+                head=lambda model: (weights_of(model)[k]["head.weight"], weights_of(model)[k]["head.bias"]),
             )
 
         for model in self.strategy.needs:  # ahead of the selection, so that its time is only its own

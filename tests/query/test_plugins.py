@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedactive.errors import RunError, UserError
+from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.laboratory import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
@@ -158,6 +158,34 @@ def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
     load_file(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
     with pytest.raises(UserError, match=r"strategy disagreement chose .* it must be"):
         run(small(strategy="disagreement", rounds=2))
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ('"lokal"', "needs of strategy disagreement: 'lokal' was given, .* did you mean 'local'"),
+        (
+            '"global", "none"',
+            "needs of strategy disagreement: 'none' was given, allowed is one of finetuned, gl",
+        ),
+    ],
+)
+def test_a_model_that_does_not_exist_is_told_before_any_work(plugin, small, declared, sentence):
+    load_file(changed(plugin, '{"global", "local"}', f"{{{declared}}}"))
+    with pytest.raises(ConfigurationError, match=sentence):
+        small(strategy="disagreement")
+
+
+@pytest.mark.parametrize(
+    ("asked", "model"),
+    [("pool.unlabelled", "local"), ("pool.labelled", "finetuned"), ("pool.head", "lokal")],
+)
+def test_a_model_that_was_not_declared_is_told(plugin, small, asked, model):
+    load_file(changed(plugin, '{"global", "local"}', '{"global"}'))
+    load_file(changed(plugin, "        p, q =", f'        {asked}("{model}")\n        p, q ='))
+    sentence = rf"strategy disagreement asked for the model '{model}', there is global; its `needs` must name"
+    with pytest.raises(UserError, match=sentence):
+        run(small(strategy="disagreement", rounds=2, fl_rounds=1))
 
 
 def test_scores_are_one_for_each_choice(plugin, small):

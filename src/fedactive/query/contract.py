@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategy import Strategy
-
-MODELS = ("global", "local", "finetuned")
+from fedactive.query.strategy import MODELS, Strategy
 
 
 def make_pool(

@@ -21,6 +21,8 @@ from fedactive.errors import ConfigurationError, UserError, unknown_name
 from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
 
+MODELS = ("global", "local", "finetuned")  # see Strategy.needs
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -217,4 +219,8 @@ def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
     # Also where there is only one choice: it need not be the default of OneModelStrategy.
     if len(strategy.selectors) > 1 or issubclass(strategy, OneModelStrategy):
         arguments["selector"] = selector
-    return strategy(**arguments)
+    made = strategy(**arguments)
+    for model in made.needs:
+        if model not in MODELS:
+            raise unknown_name(f"needs of strategy {name}", model, MODELS)
+    return made
