@@ -26,6 +26,16 @@ def test_options_become_parameters():
         ),
         ("logo", "micro=badge", "strategy_options: micro: 'badge' was given, allowed is one of entropy"),
         (
+            "logo",
+            "micro=margin,micro=entropy",
+            "strategy_options: 'micro=margin,micro=entropy' was given, allowed is micro once",
+        ),
+        (
+            "logo",
+            "micro=entropy, micro = entropy",
+            "strategy_options: 'micro=entropy, micro = entropy' was given, allowed is micro once",
+        ),
+        (
             "random",
             "micro=margin",
             "strategy_options: 'micro=margin' was given, allowed is nothing: random has no options",

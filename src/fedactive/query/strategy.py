@@ -184,6 +184,7 @@ def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
 def parse_options(name: str, text: str) -> dict[str, Any]:
     """`a=x,b=y` as the parameters of the strategy, checked; those that only repeat a default are left out."""
     known = {f.name: f for f in parameters_of(STRATEGIES[name])}
+    given_already = set()
     options = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, given = (piece.strip() for piece in part.partition("="))
@@ -191,6 +192,9 @@ def parse_options(name: str, text: str) -> dict[str, Any]:
             if not known:
                 raise ConfigurationError("strategy_options", text, f"nothing: {name} has no options")
             raise unknown_name("strategy_options", key, known)
+        if key in given_already:
+            raise ConfigurationError("strategy_options", text, f"{key} once")
+        given_already.add(key)
         value = _choice(known[key], given)
         if value != known[key].default:
             options[key] = value
