@@ -51,6 +51,10 @@ def test_selector_is_settled_by_the_strategy():
         ({"alpha": math.nan}, "alpha: nan was given"),
         ({"alpha": 0}, "alpha: 0.0 was given, allowed is a number, 0.01 or more"),
         ({"rho": math.inf}, "rho: inf was given, allowed is a number from 1 to 10000"),
+        (
+            {"seed": 2**63},
+            "seed: 9223372036854775808 was given, allowed is a whole number from 0 to 9223372036854775807",
+        ),
         ({"participation": 1.5}, "participation: 1.5 was given, allowed is a number from 0.001 to 1"),
         ({"rounds": 40}, "rounds: 40 was given, allowed is at most 21 with a budget of 5%"),
         ({"precision": "fp16"}, "precision: 'fp16' was given, allowed is one of bf16, fp32, tf32"),
@@ -71,7 +75,7 @@ experiments = st.builds(
     Experiment,
     alpha=st.one_of(st.just(math.inf), st.floats(0.01, 1e6)),
     lr=st.floats(1e-8, 100),
-    seed=st.integers(0, 2**40),
+    seed=st.integers(0, 2**63 - 1),
     strategy=st.sampled_from(["logo", "entropy", "random"]),
     data_dir=st.sampled_from(
         [Path("data"), Path('a "quoted" \\ folder'), Path("ünï"), Path("two\nlines\t\x01\x7f")]

@@ -75,7 +75,7 @@ class Experiment:
         low=0,
         identity=False,
     )
-    seed: int = setting(1, "seed of all randomness", QUERY, low=0)
+    seed: int = setting(1, "seed of all randomness", QUERY, low=0, high=2**63 - 1)
 
     model: str = setting("cnn4", "architecture", LEARNING, choices=MODELS)
     algorithm: str = setting("fedavg", "federated algorithm", LEARNING, choices=ALGORITHMS)

@@ -34,8 +34,8 @@ class Setting:
             return "one of " + ", ".join(self.choices)
         what = {int: "a whole number", float: "a number", Path: "a path", str: "text"}[self.kind]
         if self.low is not None and self.high is not None:
-            return f"{what} from {self.low:g} to {self.high:g}"
-        return what if self.low is None else f"{what}, {self.low:g} or more"
+            return f"{what} from {_plain(self.low)} to {_plain(self.high)}"
+        return what if self.low is None else f"{what}, {_plain(self.low)} or more"
 
 
 def setting(
@@ -120,6 +120,11 @@ def write_toml(items: Sequence[Setting], values: Mapping[str, Any]) -> str:
             lines += ["", heading] if lines else [heading]
         lines.append(f"{item.name} = {_toml_value(values[item.name])}  # {item.help}")
     return "\n".join(lines) + "\n"
+
+
+def _plain(number: float) -> str:
+    """Whole numbers with all their digits."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _toml_value(value: Any) -> str:
