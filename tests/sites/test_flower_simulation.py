@@ -56,10 +56,13 @@ def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
 
 
 @needs_ray
-def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monkeypatch):
-    mine = type("Mine", (STRATEGIES["random"],), {"__module__": "fedactive_plugin_mine"})
+@pytest.mark.parametrize(
+    "use", [{"strategy": "mine"}, {"strategy": "logo", "strategy_options": "micro=mine"}], ids=str
+)
+def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monkeypatch, use):
+    mine = type("Mine", (STRATEGIES["entropy"],), {"__module__": "fedactive_plugin_mine"})
     monkeypatch.setitem(STRATEGIES, "mine", mine)
-    experiment = small(strategy="mine", federation="flower-simulation")
+    experiment = small(**use, federation="flower-simulation")
     with pytest.raises(ConfigurationError, match="installed package"):
         laboratory.run(experiment)
     assert not experiment.runs_dir.exists()

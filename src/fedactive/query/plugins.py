@@ -49,17 +49,19 @@ def load_installed() -> None:
 
 
 def code_of(strategy: str, options: str = "") -> str | None:
-    """A hash of the files from outside that a strategy is written in; None if there are none.
-
-    A strategy that an option names, as LoGo's micro step is, belongs to it.
-    """
-    defaults = {item.name: item.default for item in parameters_of(STRATEGIES[strategy])}
-    values = (defaults | parse_options(strategy, options)).values()
-    files = {file_of(name) for name in (strategy, *values) if name in STRATEGIES}
+    """A hash of the files from outside that a strategy is written in; None if there are none."""
+    files = {file_of(name) for name in parts_of(strategy, options)}
     hashes = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file)
     if len(hashes) > 1:
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
     return hashes[0] if hashes else None
+
+
+def parts_of(strategy: str, options: str = "") -> list[str]:
+    """The strategy, and those that its options name, as LoGo's micro step is."""
+    defaults = {item.name: item.default for item in parameters_of(STRATEGIES[strategy])}
+    values = (defaults | parse_options(strategy, options)).values()
+    return [strategy, *(value for value in values if value in STRATEGIES)]
 
 
 def file_of(strategy: str) -> Path | None:

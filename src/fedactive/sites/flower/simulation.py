@@ -31,7 +31,7 @@ from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights, placed
 from fedactive.federation import Query, QueryPhase
 from fedactive.query import STRATEGIES
-from fedactive.query.plugins import FILE_MODULE
+from fedactive.query.plugins import FILE_MODULE, parts_of
 from fedactive.simulation import Simulation
 from fedactive.sites.flower.simulated_client import CPU, Task, app, moved, pack, unpack
 from fedactive.split import Split
@@ -179,10 +179,11 @@ def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> I
 
 def check(experiment: Experiment) -> None:
     """What cannot work on Flower's workers, told before any work."""
-    if STRATEGIES[experiment.strategy].__module__.startswith(FILE_MODULE):
-        raise ConfigurationError(
-            "strategy", experiment.strategy, "one of an installed package: Flower's workers have no other"
-        )
+    for name in parts_of(experiment.strategy, experiment.strategy_options):
+        if STRATEGIES[name].__module__.startswith(FILE_MODULE):
+            raise ConfigurationError(
+                "strategy", name, "one of an installed package: Flower's workers have no other"
+            )
     if cluster := os.environ.get(CLUSTER):
         host, _, port = cluster.rpartition(":")
         try:
