@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedactive.sites.annotators import Annotator
-from fedactive.sites.database import Database
+from fedactive.sites.database import Database, StoreError
 from fedactive.sites.rounds import ANSWERS_WANTED
 
 Queue = Literal["round", "late", "disputed"]
@@ -32,9 +32,22 @@ class Queues:
         self.database = database
 
     def next(self, annotator: Annotator, queue: Queue, count: int) -> list[Request]:
-        """The next images for one person, held for them from now on."""
+        """The next images for one person, held for them from now on if that can be written."""
         if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
             return self.disputed()[:count]
+        try:
+            with self.database.writing(durable=False):
+                found, held = self._waiting(annotator, queue, count)
+                if not held:
+                    self._hold(annotator, found)
+        except StoreError:
+            # A full disk, say. Holding is a courtesy, and this often replies to an answer that was saved: it
+            # must not read as if that had failed.
+            found, _ = self._waiting(annotator, queue, count)
+        return found
+
+    def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[Request], bool]:
+        """The next images for one person, and whether they hold all of them for a while yet."""
         sql = f"""
             SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
             LEFT JOIN standing s ON s.sample = q.sample
@@ -46,24 +59,26 @@ class Queues:
                 SELECT count(*) FROM assignments o WHERE o.sample = q.sample AND o.annotator <> :me
                 AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
             ORDER BY r.id DESC, q.position"""
+        now = time.time()
+        # Too far ahead was written before the clock was set back, and holds nothing.
+        values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
         found: dict[int, Request] = {}
-        renew = False
-        with self.database.writing(durable=False):
-            now = time.time()
-            # Too far ahead was written before the clock was set back, and holds nothing.
-            values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
+        held = True
+        with self.database.lock, self.database.told():
             for sample, round_id, until in self.database.connection.execute(sql, values):
                 if len(found) == count:
                     break
                 found.setdefault(sample, Request(sample, round_id))
-                renew |= not now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
-            if renew:
-                self.database.connection.executemany(
-                    "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
-                    " ON CONFLICT DO UPDATE SET until = excluded.until",
-                    [(sample, annotator.id, now + SECONDS_HELD) for sample in found],
-                )
-        return list(found.values())
+                held &= now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
+        return list(found.values()), held
+
+    def _hold(self, annotator: Annotator, requests: list[Request]) -> None:
+        until = time.time() + SECONDS_HELD
+        self.database.connection.executemany(
+            "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET until = excluded.until",
+            [(request.sample, annotator.id, until) for request in requests],
+        )
 
     def disputed(self) -> list[Request]:
         """Images about which enough people have answered, but not the same."""

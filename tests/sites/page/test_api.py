@@ -1,5 +1,7 @@
 """Labelling over HTTP, the way programs and the page's script do."""
 
+import resource
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +10,8 @@ from fedactive.errors import ConfigurationError, UserError
 from fedactive.sites.page.app import PageServer, create_app
 from fedactive.sites.page.view import classes_with_keys
 from fedactive.sites.store import Counts
+
+BYTES_PER_PAGE = 4096 + 24  # in SQLite's write-ahead log
 
 
 def label_all(client, label=1):
@@ -286,6 +290,34 @@ def test_a_full_disk_is_told_and_the_page_goes_on(site, signed_in):
     database.connection.execute("PRAGMA max_page_count = 100000")
     assert client.post("/api/answer", json={"sample": 3, "label": 2}).status_code == 200
     assert site.store.labels()[3] == 2
+
+
+@contextmanager
+def room_for(pages, log):
+    """No file of this process may grow further, as on a disk that has so much left."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + pages * BYTES_PER_PAGE, -1))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+
+
+@pytest.mark.parametrize("call", ["answer", "undo"])
+def test_a_request_fails_when_nothing_was_saved_and_only_then(site, signed_in, tmp_path, call):
+    site.store.rounds.open("run", 1, range(60), "logo", None)
+    client = signed_in("ada")
+    for sample in range(40, 60):
+        client.post("/api/answer", json={"sample": sample, "label": 1}).raise_for_status()
+    statuses = []
+    for pages in range(1, 16):  # at first there is no room for the answer, then not for holding what is next
+        # Nothing is held when it begins.
+        site.store.database.connection.execute("DELETE FROM assignments WHERE action IS NULL")
+        saved = len(site.store.answers.events("1"))
+        with room_for(pages, tmp_path / "labels.sqlite-wal"):
+            given = {"sample": pages, "label": 1} if call == "answer" else {}
+            statuses.append(client.post(f"/api/{call}", json=given).status_code)
+        assert len(site.store.answers.events("1")) - saved == (statuses[-1] == 200), pages
+    assert set(statuses) == {200, 503}
 
 
 def test_a_picture_that_is_gone_is_no_crash(site, signed_in):
