@@ -92,7 +92,7 @@ def coordinator_run(
     try:
         print_result(watch.run(coordinator, kept))
     except KeyboardInterrupt:
-        print("\nthe run goes on; the same command shows it again", file=sys.stderr)
+        print("\na run that has begun goes on; the same command shows it again", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

@@ -118,7 +118,7 @@ class Coordinator:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """One change of the sites at a time: the next one waits."""
+        """One change of the sites, or start of a run, at a time: the next one waits."""
         with open(self.folder / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

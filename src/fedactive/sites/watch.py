@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fedactive.errors import RunError
-from fedactive.files import write_json
 from fedactive.laboratory import Result
 from fedactive.runs import completed_rounds
 from fedactive.sites.coordinator import Coordinator
@@ -26,6 +24,7 @@ from fedactive.sites.journal import read_status
 from fedactive.sites.plan import Plan
 
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_LET_GO = 120.0
 
 
 def run(coordinator: Coordinator, plan: Plan) -> Result:
@@ -33,7 +32,8 @@ def run(coordinator: Coordinator, plan: Plan) -> Result:
     folder = coordinator.run_folder(plan)
     if completed_rounds(folder) < plan.experiment.rounds:
         with display() as show, closing(coordinator.control()) as control:
-            flower_run = find(coordinator, control, plan) or start(coordinator, control, plan)
+            with coordinator.hold():  # or two who give the command at the same time would start two
+                flower_run = find(coordinator, control, plan) or start(coordinator, control, plan)
             while control.is_going_on(flower_run):
                 show(read_status(folder))
                 time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -56,8 +56,7 @@ def stop(coordinator: Coordinator, plan: Plan) -> None:
         if flower_run is None:
             raise RunError("no run of this plan is going on")
         control.stop(flower_run)
-    while is_held(coordinator.run_folder(plan)):  # the process that Flower started hears of it a little later
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+    let_go(coordinator.run_folder(plan))
 
 
 def is_held(folder: Path) -> bool:
@@ -71,23 +70,34 @@ def is_held(folder: Path) -> bool:
 
 
 def find(coordinator: Coordinator, control: Control, plan: Plan) -> int | None:
-    """The Flower run that is going on. One of an earlier SuperLink is dead, which Flower notices late."""
-    file = coordinator.run_folder(plan) / "flower.json"
-    begun = json.loads(file.read_text()) if file.exists() else None
-    if begun is None or not control.is_going_on(begun["run"]):
-        return None
-    if begun["superlink"] != coordinator.superlink()["pid"]:
-        control.stop(begun["run"])
-        return None
-    return int(begun["run"])
+    """The Flower run that is going on: Flower itself remembers whose it is, however its start was cut short.
+
+    One of an earlier SuperLink is dead, which Flower notices late.
+    """
+    found = None
+    for run, superlink in control.going_on(plan.experiment.name).items():
+        if superlink == coordinator.superlink()["pid"]:
+            found = run
+        else:
+            control.stop(run)
+    return found
 
 
 def start(coordinator: Coordinator, control: Control, plan: Plan) -> int:
     coordinator.begin(plan)
-    run = control.start(plan.experiment.name)
-    begun = {"run": run, "superlink": coordinator.superlink()["pid"]}
-    write_json(coordinator.run_folder(plan) / "flower.json", begun)
-    return run
+    let_go(coordinator.run_folder(plan))
+    return control.start(plan.experiment.name, coordinator.superlink()["pid"])
+
+
+def let_go(folder: Path) -> None:
+    """Wait for the process of a run that was stopped or whose SuperLink died: it hears of that later."""
+    until = time.monotonic() + SECONDS_TO_LET_GO
+    while is_held(folder):
+        if time.monotonic() >= until:
+            raise RunError(
+                f"a process that Flower does not know goes on with this run already; it holds {folder}"
+            )
+        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 from flwr.cli.build import build_fab_from_files
-from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.common.serde import fab_to_proto, user_config_from_proto, user_config_to_proto
 from flwr.proto.control_pb2 import (
     ListNodesRequest,
     ListRunsRequest,
@@ -47,7 +47,10 @@ clientapp = "fedactive.sites.flower.server_app:app"
 
 [tool.flwr.app.config]
 plan = ""
+superlink = 0
 """
+ALL_RUNS = 1_000_000  # Flower lists twenty unless told
+FINISHED = "finished"
 
 
 class Control:
@@ -95,17 +98,27 @@ class Control:
             if any(n.node_id == node and n.status != NodeStatus.UNREGISTERED for n in self.nodes()):
                 self.client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
-    def start(self, plan: str) -> int:
-        """The id of a new Flower run of this plan."""
+    def start(self, plan: str, superlink: int) -> int:
+        """The id of a new Flower run of this plan, on the SuperLink with this process id."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, about what it calls itself
             content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
         fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
+        config = user_config_to_proto({"plan": plan, "superlink": superlink})
         with told():
-            request = StartRunRequest(
-                fab=fab_to_proto(fab), override_config=user_config_to_proto({"plan": plan})
-            )
+            request = StartRunRequest(fab=fab_to_proto(fab), override_config=config)
             return int(self.client.StartRun(request).run_id)
+
+    def going_on(self, plan: str) -> dict[int, int]:
+        """The Flower runs of this plan that have not ended, each with the SuperLink that it began on."""
+        with told():
+            runs = self.client.ListRuns(ListRunsRequest(limit=ALL_RUNS)).run_dict
+        found: dict[int, int] = {}
+        for run, kept in runs.items():
+            config = user_config_from_proto(kept.override_config)
+            if kept.status.status != FINISHED and config.get("plan") == plan:
+                found[run] = int(config.get("superlink", 0))
+        return found
 
     def stop(self, run: int) -> None:
         with told():
@@ -114,7 +127,7 @@ class Control:
     def is_going_on(self, run: int) -> bool:
         with told():
             runs = self.client.ListRuns(ListRunsRequest(run_id=run)).run_dict
-        return run in runs and runs[run].status.status != "finished"
+        return run in runs and runs[run].status.status != FINISHED
 
 
 @contextmanager
