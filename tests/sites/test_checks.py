@@ -1,6 +1,8 @@
-"""Which updates are dropped, for every model."""
+"""Which updates are dropped, for every model, and that nothing which a site chose to say is shown with it."""
 
 from __future__ import annotations
+
+import logging
 
 import pytest
 import torch
@@ -8,6 +10,8 @@ import torch
 from fedactive.federated.algorithm import Server
 from fedactive.models import MODELS, ModelSpec
 from fedactive.sites.checks import BadReplyError, check_update
+from fedactive.sites.flower.server_app import LONGEST_ENTRY, PlainFormatter
+from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.messages import Reply
 
 ABSURD = {
@@ -43,3 +47,26 @@ def test_statistics_may_follow_images_of_any_scale(model):
     statistics |= {name: w + 500 for name, w in weights.items() if name.endswith("num_batches_tracked")}
     assert len(statistics) >= 12
     check_update(Reply({"samples": 5}, weights | statistics), Server(weights), largest_step=0.01)
+
+
+TO_THE_TERMINAL = "\x1b]0;title\x07\x1b[2J\x9b31m\n12:00:00 south was dismissed"
+
+
+@pytest.mark.parametrize("name", [TO_THE_TERMINAL, "long" * 10_000], ids=["escape sequences", "long"])
+@pytest.mark.parametrize("missing", [set(), {"head.bias"}])
+def test_a_reason_names_nothing_that_a_site_made_up(name, missing):
+    weights = weights_of("cnn4")
+    sent = {n: w for n, w in weights.items() if n not in missing} | {name: torch.zeros(1)}
+    reply = decode_reply(encode_reply(Reply({"samples": 5}, sent)))
+    with pytest.raises(BadReplyError) as reason:
+        check_update(reply, Server(weights), largest_step=10)
+    problem = "head.bias missing" if missing else "1 more than it has"
+    assert str(reason.value) == f"sent weights that do not fit the model: {problem}"
+
+
+def test_the_log_of_a_run_is_plain_text_whatever_a_site_says():
+    said = logging.makeLogRecord({"msg": "no reply: %s", "args": (TO_THE_TERMINAL + "x" * 10**6,)})
+    first, second = PlainFormatter("11:59:59 %(message)s").format(said).split("\n")
+    assert first == "11:59:59 no reply: \\x1b]0;title\\x07\\x1b[2J\\x9b31m"
+    assert second.startswith("    12:00:00 south was dismissed")
+    assert len(second) < LONGEST_ENTRY

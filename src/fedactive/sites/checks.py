@@ -41,9 +41,11 @@ def check_step(what: str, given: Weights, before: Weights, largest: float) -> No
 
 
 def check_form(what: str, given: Weights, wanted: Weights) -> None:
-    if given.keys() != wanted.keys():
-        odd = sorted(given.keys() ^ wanted.keys())
-        raise BadReplyError(f"sent {what} that do not fit the model: {', '.join(odd[:3])}")
+    """Reasons name the model's arrays only: what a site calls its own is text that nobody has checked."""
+    if missing := sorted(wanted.keys() - given.keys()):
+        raise BadReplyError(f"sent {what} that do not fit the model: {', '.join(missing[:3])} missing")
+    if extra := len(given.keys() - wanted.keys()):
+        raise BadReplyError(f"sent {what} that do not fit the model: {extra} more than it has")
     for name, value in given.items():
         if value.shape != wanted[name].shape or value.dtype != wanted[name].dtype:
             raise BadReplyError(f"sent {what} that do not fit the model: {name}")

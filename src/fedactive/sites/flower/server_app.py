@@ -16,8 +16,24 @@ from fedactive.sites.coordinator import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.flower.transport import FlowerTransport
 
 SECONDS_BETWEEN_LOOKS = 0.5
+LONGEST_ENTRY = 20_000  # characters; a site could say millions
 
 app = ServerApp()
+
+
+class PlainFormatter(logging.Formatter):
+    """Some of what is logged was said by a site, such as its SuperNode's reason for an error.
+
+    That text must neither command the terminal on which somebody reads the log, nor pass for a line of ours.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = super().format(record)[:LONGEST_ENTRY].split("\n")
+        return "\n    ".join("".join(map(plain, line)) for line in lines)
+
+
+def plain(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
 
 
 @app.main()
@@ -26,8 +42,9 @@ def main(grid: Grid, context: Context) -> None:
     coordinator = Coordinator(Path(os.environ[FOLDER_VARIABLE]))
     plan = coordinator.plan(str(context.run_config["plan"]))
     # Flower keeps to itself what is printed here.
-    log = coordinator.log_file(plan)
-    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s", force=True)
+    log = logging.FileHandler(coordinator.log_file(plan), encoding="utf-8")
+    log.setFormatter(PlainFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     sites = coordinator.sites_of(plan)
