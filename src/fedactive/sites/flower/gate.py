@@ -5,11 +5,12 @@ whoever wants to admit sites and start runs (the Control API), which it lets any
 the SuperLink listens on loopback only, and this gate passes on nothing but the Fleet API.
 
 The SuperLink checks a signature when it has the whole call in memory. So the gate reads nothing of a call
-that does not bear the key of an admitted site.
+that does not bear the key of an admitted site, and hangs up on who takes long to send even that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -24,10 +25,12 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fedactive.sites.listening import listen
 
 SECONDS_TO_FINISH = 3
+SECONDS_TO_ASK = 20.0  # for the headers of a call, from when the last one was answered
 FLEET = "/v1/fleet/"
 MOST_CONNECTIONS = 512  # a site has one or two
 LARGEST_CALL = 64 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
@@ -73,6 +76,32 @@ def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> 
     return Starlette(routes=[Route(FLEET + "{call}", forward, methods=["POST"])], lifespan=lifespan)
 
 
+class PromptProtocol(H11Protocol):
+    """Whoever does not send a call's headers in time is hung up on.
+
+    uvicorn waits for them for ever, and connections are limited: silent ones would keep all sites out.
+    """
+
+    patience: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.hang_up_if_idle)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.patience.cancel()
+        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.hang_up_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.patience.cancel()
+        super().connection_lost(exc)
+
+    def hang_up_if_idle(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()  # at once: closing in good order would wait for the other side again
+
+
 class Gate:
     """Bound when made, so that a port in use is an error at once."""
 
@@ -88,6 +117,7 @@ class Gate:
             server_header=False,
             access_log=False,
             log_level="warning",
+            http=PromptProtocol,
             ws="none",
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
