@@ -22,10 +22,12 @@ from cryptography import x509
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from PIL import Image
 from rich.console import Console
+from typer.testing import CliRunner
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.sites import coordinator as admission
+from fedactive.sites.commands import site_app
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, gate
 from fedactive.sites.journal import Journal, read_status
@@ -438,6 +440,33 @@ def test_people_come_get_another_token_and_go(site):
     assert gone.stdout == "Ada L. cannot sign in any more; their answers stay\n"
     with closing(site.store()) as store:
         assert store.annotators.with_token(other) is None
+
+
+def test_a_site_closes_what_an_abandoned_run_asks_of_its_people(site):
+    def close(*run):
+        return CliRunner().invoke(site_app, ["close", str(site.folder), *run])
+
+    assert close().stdout == "no run asks for labels now\n"
+    assert str(close("old").exception) == "no run has asked for labels here yet"
+    with closing(site.store()) as serving:
+        serving.annotators.add("ada")
+        ada = serving.annotators.named("ada")
+        serving.rounds.open("old-run", 3, [0, 1, 2], "logo", None)
+        serving.rounds.open("new-run", 1, [3, 4], "logo", None)
+        serving.answers.record(ada, 0, "label", 1)
+        asking = [line.split(": ")[0] for line in close().stdout.splitlines()]
+        assert asking == ["old-run", "new-run"]
+        assert close().stdout.endswith(", 2 images to label\n")
+        assert str(close("old").exception).endswith(
+            "allowed is one of new-run, old-run; did you mean 'old-run'?"
+        )
+        assert close("old-run").stdout == "old-run asks for nothing more\n"
+        assert close("old-run").stdout == "old-run was asking for nothing\n"
+        assert [one.sample for one in serving.queues.next(ada, "round", 9)] == [3, 4]
+        assert [one.sample for one in serving.queues.next(ada, "late", 9)] == [1, 2]
+        assert serving.labels() == serving.labels_at_close("old-run", 3) == {0: 1}
+        serving.rounds.open("old-run", 4, [1], "logo", None)  # it was not abandoned
+        assert len(serving.rounds.asking()) == 2
 
 
 def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):

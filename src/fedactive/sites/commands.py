@@ -163,6 +163,34 @@ def site_annotator(
             print(give(name, lead=lead))
 
 
+@site_app.command("close")
+def site_close(
+    folder: SiteFolder,
+    run: Annotated[
+        str | None, typer.Argument(help="the run; without it, those that ask for labels are listed")
+    ] = None,
+) -> None:
+    """End what a run asks of the people here, if the coordinator has abandoned it.
+
+    It can be done while the site serves. Labels stay, and unanswered images can still be labelled, as left
+    over from earlier rounds. If the run goes on after all, it waits for these or for its deadline, and its
+    next round asks as usual.
+    """
+    with the_extra():
+        from fedactive.sites.site import Site
+    with closing(Site.open(folder).store()) as store:
+        if run is not None:
+            closed = store.rounds.close_run(run)
+            print(f"{run} asks for nothing more" if closed else f"{run} was asking for nothing")
+            return
+        asking = store.rounds.asking()
+        for one in asking:
+            pending = store.rounds.counts(one).pending
+            print(f"{one.run}: round {one.al_round}, since {one.opened:%Y-%m-%d}, {pending} images to label")
+        if not asking:
+            print("no run asks for labels now")
+
+
 @site_app.command("serve")
 def site_serve(
     folder: SiteFolder,

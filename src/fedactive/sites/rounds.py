@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from fedactive.errors import unknown_name
 from fedactive.sites.database import Database, StoreError
 
 # Of a round r: how many people must answer about an image. Where fewer can sign in than the overlap wants,
@@ -92,11 +93,29 @@ class Rounds:
         with self.database.writing():
             if self.find(run, al_round) is None:
                 raise StoreError(f"round {al_round} of run {run} was never opened here")
-            self.database.connection.execute(
-                "UPDATE rounds SET closed = ?, last_event = (SELECT coalesce(max(id), 0) FROM events)"
-                " WHERE run = ? AND al_round = ? AND closed IS NULL",
-                (time.time(), run, al_round),
-            )
+            self._close("run = ? AND al_round = ?", run, al_round)
+
+    def close_run(self, run: str) -> int:
+        """Ask for nothing more on behalf of a run that was abandoned; how many rounds were open."""
+        with self.database.writing():
+            known = {name for (name,) in self.database.rows("SELECT run FROM rounds")}
+            if not known:
+                raise StoreError("no run has asked for labels here yet")
+            if run not in known:
+                raise unknown_name("run", run, known)
+            return self._close("run = ?", run)
+
+    def _close(self, which: str, *values: object) -> int:
+        return self.database.connection.execute(
+            "UPDATE rounds SET closed = ?, last_event = (SELECT coalesce(max(id), 0) FROM events)"
+            f" WHERE {which} AND closed IS NULL",
+            (time.time(), *values),
+        ).rowcount
+
+    def asking(self) -> list[Round]:
+        """The open rounds, oldest first."""
+        rows = self.database.rows("SELECT * FROM rounds WHERE closed IS NULL ORDER BY id")
+        return [found for found in map(_round, rows) if found]
 
     def find(self, run: str, al_round: int) -> Round | None:
         return _round(self.database.one("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round))
