@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 
+import numpy as np
 import pytest
+import scipy.stats
 import torch
 from loopback import loopback
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
+from fedactive.models import ModelSpec
 from fedactive.sites import correspondence, field
-from fedactive.sites.plan import Plan, Rules
+from fedactive.sites.messages import Request
+from fedactive.sites.plan import Plan, Rules, card_to_plain
 from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon, rho_of
+from fedactive.sites.trainer import Trainer
 
 ORIGIN = {"w": torch.ones(100, 100), "bn.running_var": torch.ones(4), "bn.batches": torch.tensor(3)}
 
@@ -24,21 +30,39 @@ def moved(by):
 
 @pytest.mark.parametrize(("by", "expected"), [(0.05, 2.0), (0.01, 1.0), (0.0, 0.0)])
 def test_an_update_is_as_long_as_it_may_be(by, expected):
-    sent = clipped_and_noised(moved(by), ORIGIN, Cover(clip=2.0), seed=1)
+    sent = clipped_and_noised(moved(by), ORIGIN, Cover(clip=2.0))
     step = sent["w"] - ORIGIN["w"]
     assert step.norm().item() == pytest.approx(expected, rel=1e-4)
     assert sent["bn.batches"] == 4
 
 
-def test_the_noise_has_its_size_and_follows_the_seed():
+def test_the_noise_has_its_size_and_is_new_each_time():
     cover = Cover(clip=2.0, noise=0.5)
-    first, again, other = (clipped_and_noised(moved(0.0), ORIGIN, cover, seed) for seed in (1, 1, 2))
+    first, second = (clipped_and_noised(moved(0.0), ORIGIN, cover) for _ in range(2))
     assert (first["w"] - ORIGIN["w"]).std().item() == pytest.approx(1.0, rel=0.05)
-    assert torch.equal(first["w"], again["w"])
-    assert not torch.equal(first["w"], other["w"])
+    assert not (first["w"] == second["w"]).any()
     assert not torch.equal(first["bn.running_var"], ORIGIN["bn.running_var"])
-    large = clipped_and_noised(moved(0.0), ORIGIN, Cover(clip=100.0, noise=1.0), seed=3)
+    large = clipped_and_noised(moved(0.0), ORIGIN, Cover(clip=100.0, noise=1.0))
     assert (large["bn.running_var"] >= 0).all()
+
+
+def test_each_number_of_the_noise_has_random_bits_of_its_own(monkeypatch):
+    """So there is no seed that a coordinator could try out."""
+    count = 10_000
+    bits = np.random.default_rng(1).bytes(8 * count)
+    origin = {"w": torch.zeros(count, dtype=torch.float64)}
+
+    def noise(bits):
+        monkeypatch.setattr(os, "urandom", lambda size: bits[:size])
+        return clipped_and_noised(origin, origin, Cover(clip=1.0, noise=1.0))["w"]
+
+    first, other = noise(bits), noise(bits[:-8] + bits[:8])
+    assert torch.equal(first[:-1], other[:-1])
+    assert first[-1] != other[-1] == other[0]
+    assert scipy.stats.kstest(first, "norm").pvalue > 0.01
+    ends = noise((bytes(8) + b"\xff" * 8) * count)
+    assert ends[0] == -ends[1]
+    assert -9 < ends[0] < -8
 
 
 def test_epsilon():
@@ -111,6 +135,46 @@ def test_what_was_sent_in_the_clear_stays_known(small, tmp_path, monkeypatch, ca
     assert not torch.allclose(first - model, 2 * (other - model), atol=3)
     assert "2 updates sent: epsilon inf at delta 1e-05" in caplog.text
     assert "3 updates sent: epsilon inf at delta 1e-05" in caplog.text
+
+
+def site_asked_to_train(small, tmp_path):
+    """A site with labels, and a function that asks it about this model, changed in some ways."""
+    experiment = small(strategy="random")
+    transport = loopback(experiment, tmp_path)
+    trainer = transport.trainers[0]
+    card = DATASETS["digits"]
+    spec = ModelSpec(experiment.model, (card.channels, card.size, card.size), len(card.classes))
+    weights = spec.initial_weights(torch.Generator().manual_seed(0))
+    run = {"experiment": experiment.to_toml(), "images": card_to_plain(card), "client": 0, "budget": 20}
+    run |= {"clip": 1.0, "noise": 50.0}
+    trainer.answer(Request("query", "run", 1, settings={"run": run, "deadline": 0.0, "overlap": 1}))
+    transport.annotators[0].work()
+
+    def ask(trainer, *, settings=None, **changes):
+        question = Request("train", "run", 1, 0, {"run": run | (settings or {})}, weights)
+        return trainer.answer(dataclasses.replace(question, **changes))
+
+    return trainer, ask
+
+
+def distance(first, second):
+    return math.sqrt(
+        sum((first.weights[name].double() - w.double()).square().sum() for name, w in second.weights.items())
+    )
+
+
+def test_a_site_that_was_started_again_sends_the_same_noise_again(small, tmp_path, caplog):
+    caplog.set_level("INFO")
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    first = ask(trainer)
+    anew = Trainer(trainer.folder, trainer.store, trainer.classes, trainer.read, "cpu")
+    again = ask(anew)
+    assert first.problem == again.problem == 0
+    assert first.values == again.values
+    assert distance(first, again) == 0
+    assert distance(first, ask(anew, fl_round=1)) > 1000  # noise
+    assert "2 updates sent: " in caplog.text
+    assert "3 updates sent: " not in caplog.text
 
 
 @pytest.mark.parametrize(

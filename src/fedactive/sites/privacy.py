@@ -5,14 +5,20 @@
 Whatever a site's data are, Δ then lies in a ball of radius C, so that another dataset moves it by 2C at most.
 One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z², the ρ of several add up, and that is (ε, δ)-differential
 privacy of *all* of the site's data with ε = ρ + 2√(ρ·ln(1/δ)) (Bun & Steinke, TCC 2016).
+
+The noise has no seed: somebody could try all seeds, or keep one. Its bits are the operating system's.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.special import ndtri
+from torch import Tensor
 
 from fedactive.federated.weights import Weights
 
@@ -27,22 +33,28 @@ class Cover:
     noise: float = 0.0  # z
 
 
-def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover, seed: int) -> Weights:
-    """`weights` moved towards `origin` until they are C away, with noise.
+def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover) -> Weights:
+    """`weights` moved towards `origin` until they are C away, with noise that is new at every call.
 
     BatchNorm's statistics are data of the site like all else; only its counter of batches is left alone.
     """
-    rng = torch.Generator().manual_seed(seed)
     moved = {name: w - origin[name] for name, w in weights.items() if w.is_floating_point()}
     norm = math.sqrt(sum(step.double().square().sum().item() for step in moved.values()))
     shrink = min(1.0, cover.clip / norm) if norm else 1.0
     private = dict(weights)
     for name, step in moved.items():
-        random = torch.randn(step.shape, generator=rng, dtype=step.dtype) * (cover.noise * cover.clip)
-        private[name] = origin[name] + step * shrink + random
+        noise = normal_numbers(step.shape) * (cover.noise * cover.clip)
+        private[name] = origin[name] + step * shrink + noise.to(step.dtype)
         if name.endswith("running_var"):
             private[name].clamp_(min=0)  # a variance; what is done to a noised value gives nothing away
     return private
+
+
+def normal_numbers(shape: torch.Size) -> Tensor:
+    """Of N(0, 1), each by the inverse of the distribution function from 52 random bits of its own."""
+    bits = np.frombuffer(os.urandom(8 * shape.numel()), np.uint64) >> np.uint64(12)
+    between_0_and_1 = (bits + 0.5) * 2.0**-52  # exact, and never one of the ends
+    return torch.from_numpy(ndtri(between_0_and_1)).reshape(shape)
 
 
 def rho_of(cover: Cover) -> float:

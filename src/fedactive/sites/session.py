@@ -3,7 +3,7 @@
     round-R.json     the images that AL round R asked for, in order, what the global model took them for, and
                      how good the local-only model was
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
-                     updates were sent, the sum of their ρ (see privacy.py), and the last one's noise's seed
+                     updates were sent, the sum of their ρ (see privacy.py), and the last one itself
 
 Labels are in the label store.
 """
@@ -15,7 +15,6 @@ import io
 import json
 import logging
 import math
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,45 +147,53 @@ class Session:
     # --- the federated learning step
 
     def train(self, server: Server, al_round: int, fl_round: int) -> Update | None:
-        """This client's update, again the same for the same round; None without a label to learn from."""
+        """This client's update; None without a label to learn from.
+
+        The same question gets what was sent before: fresh noise each time would average out. Any other gets
+        fresh noise, which counts: with the same noise the difference of two answers would have none.
+        """
+        last = self.last_training()
+        again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
+        question = f"{digest(server.weights)} {self.cover}"
+        if again and last["question"] == question:
+            return Update(**last["sent"])
         self.recall(al_round)
         if not self.simulation.labelled()[0]:
             return None
-        last = self.last_training()
-        again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
         if last["al_round"] == al_round:
             before = last["before" if again else "after"]
         else:
             before = self.simulation.algorithm.client_start(server)
         there = self.simulation.restore(server, [before])
         (update,) = self.simulation.train(there, al_round, fl_round, [0])
-        # Nobody may foresee the noise. The same question gets the same noise, or an average would undo it;
-        # another question gets another, or a difference would; so does another cover.
-        question = f"{digest(server.weights)} {self.cover}"
-        same = again and last["question"] == question
+        weights = placed(update.weights, CPU)
+        if self.cover.clip:
+            weights = clipped_and_noised(weights, server.weights, self.cover)
         state = {
             "al_round": al_round,
             "fl_round": fl_round,
             "before": before,
             "after": placed(self.simulation.own[0], CPU),
             "question": question,
-            "updates": last["updates"] + (not same),
-            "rho": last["rho"] + (0.0 if same else rho_of(self.cover)),
-            "noise_seed": last["noise_seed"] if same else secrets.randbits(63),
+            "updates": last["updates"] + 1,
+            "rho": last["rho"] + rho_of(self.cover),
+            "sent": {
+                "samples": update.samples,
+                "weights": weights,
+                "control": placed(update.control, CPU),
+            },
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
         write_atomically(self.folder / "training.pt", buffer.getvalue())
-        weights = placed(update.weights, CPU)
         if self.cover.clip:
-            weights = clipped_and_noised(weights, server.weights, self.cover, state["noise_seed"])
             spent = epsilon(state["rho"])  # whatever the cover was at each update
             log.info("%d updates sent: epsilon %.4g at delta %g", state["updates"], spent, DELTA)
-        return Update(update.samples, weights, placed(update.control, CPU))
+        return Update(**state["sent"])
 
     def last_training(self) -> dict[str, Any]:
         file = self.folder / "training.pt"
-        never = {"al_round": 0, "fl_round": 0, "updates": 0, "rho": 0.0, "noise_seed": 0}
+        never = {"al_round": 0, "fl_round": 0, "question": "", "updates": 0, "rho": 0.0}
         return torch.load(file, weights_only=True) if file.exists() else never
 
     # --- measurements
