@@ -172,9 +172,36 @@ def test_a_site_that_was_started_again_sends_the_same_noise_again(small, tmp_pat
     assert first.problem == again.problem == 0
     assert first.values == again.values
     assert distance(first, again) == 0
-    assert distance(first, ask(anew, fl_round=1)) > 1000  # noise
+    assert "1 updates sent: " in caplog.text
+    assert "2 updates sent: " not in caplog.text
+
+
+def with_other(**changes):
+    return lambda experiment: {
+        "settings": {"experiment": dataclasses.replace(experiment, **changes).to_toml()}
+    }
+
+
+OTHER_QUESTIONS = {
+    "learning rate": with_other(lr=1e-8),  # whose answer is hardly more than noise
+    "epochs": with_other(local_epochs=2),
+    "seed": with_other(seed=2),
+    "client": lambda _: {"settings": {"client": 1}},
+    "cover": lambda _: {"settings": {"clip": 2.0}},
+    "control variates": lambda _: {"control": {"head.bias": torch.ones(10)}},
+    "FL round": lambda _: {"fl_round": 1},
+}
+
+
+@pytest.mark.parametrize("other", OTHER_QUESTIONS.values(), ids=OTHER_QUESTIONS)
+def test_another_question_gets_other_noise_which_counts(small, tmp_path, caplog, other):
+    """Or the difference of the two answers would have none."""
+    caplog.set_level("INFO")
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    first, second = ask(trainer), ask(trainer, **other(small(strategy="random")))
+    assert first.problem == second.problem == 0
+    assert distance(first, second) > 1000
     assert "2 updates sent: " in caplog.text
-    assert "3 updates sent: " not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ class Session:
         self.folder = folder
         self.holdings = holdings
         self.cover = cover
+        self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
         folder.mkdir(parents=True, exist_ok=True)
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
@@ -154,8 +155,8 @@ class Session:
         """
         last = self.last_training()
         again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
-        question = f"{digest(server.weights)} {self.cover}"
-        if again and last["question"] == question:
+        question = f"{al_round} {fl_round} {self.settings} {digest(server.weights)} {digest(server.control)}"
+        if last["question"] == question:
             return Update(**last["sent"])
         self.recall(al_round)
         if not self.simulation.labelled()[0]:
@@ -222,5 +223,6 @@ def read_round(folder: Path, al_round: int) -> dict[str, Any] | None:
 def digest(weights: Weights) -> str:
     content = hashlib.sha256()
     for name, value in sorted(weights.items()):
-        content.update(name.encode() + value.cpu().numpy().tobytes())
+        content.update(repr((name, value.dtype, value.shape)).encode())  # the same bytes can be other numbers
+        content.update(value.cpu().numpy().tobytes())
     return content.hexdigest()
