@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 
 import numpy as np
@@ -422,6 +423,21 @@ def test_the_name_of_a_run_cannot_lead_out_of_the_sites_folder(small, tmp_path, 
     reply = trainer.answer(Request("hello", run, settings=settings))
     assert PROBLEMS[reply.problem - 1] == OTHER_VERSION
     assert not (tmp_path / "escape").exists()
+
+
+def test_a_coordinator_cannot_find_out_which_files_a_site_has(small, tmp_path):
+    experiment = small()
+    trainer = loopback(experiment, tmp_path).trainers[0]
+    there, missing = tmp_path / "patients.npz", tmp_path / "nobody.npz"
+    np.savez(there, train_images=np.zeros((3, 8, 8), np.uint8), train_labels=np.arange(3))
+    content = hashlib.sha256(there.read_bytes()).hexdigest()[:12]
+    card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
+    replies = []
+    for path, sha256 in ((there, ""), (there, content), (there, "0" * 12), (missing, "")):
+        settings = run_settings(experiment, card)
+        settings["experiment"] = f'dataset = "{path}"\ndataset_sha256 = "{sha256}"\nrounds = 2\n'
+        replies.append(trainer.answer(Request("hello", "run", settings={"run": settings})))
+    assert replies == [Reply(problem=1 + PROBLEMS.index(OTHER_VERSION))] * 4
 
 
 def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):

@@ -15,7 +15,7 @@ from typing import Any
 
 from fedactive.data.catalog import DatasetCard
 from fedactive.errors import UserError
-from fedactive.experiment import Experiment
+from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import Server
 from fedactive.sites.messages import (
     FAILED,
@@ -147,8 +147,11 @@ class Trainer:
                 raise ValueError(f"no name of a run: {request.run!r}")
             card = card_from_plain(settings["images"])
             register_images(card)
+            asked = parse_toml(settings["experiment"])
+            if asked["dataset"] != card.name:  # a path would be looked up, and the answer tell what is there
+                raise ValueError(f"the dataset of run {request.run} is not its images: {asked['dataset']!r}")
             here = {"clients": 1, "workers": 1, "device": self.device}
-            experiment = Experiment.from_toml(settings["experiment"], **here)
+            experiment = Experiment.from_values(asked | here)
             client, budget = int(settings["client"]), int(settings["budget"])
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
         except (UserError, KeyError, TypeError, ValueError):
