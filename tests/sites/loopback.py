@@ -91,7 +91,7 @@ def site_selections(trainer: Trainer, run: str, rounds: int) -> list[list[int]]:
     session = trainer.session
     assert session is not None
     assert session.run == run
-    return [session.round(r)["samples"] for r in range(1, rounds + 1)]
+    return [session.asked.find(r)["samples"] for r in range(1, rounds + 1)]
 
 
 __all__ = ["Annotator", "Loopback", "holdings", "loopback", "site_selections", "truths"]

@@ -264,7 +264,7 @@ def test_skipping_is_an_answer_at_one_site(small, tmp_path):
     result = run()
     assert result.selections["client"].unique().tolist() == [1, 2]
     assert result.accuracy.notna().all()
-    first, second = (transport.trainers[0].session.round(r)["samples"] for r in (1, 2))
+    first, second = (transport.trainers[0].session.asked.find(r)["samples"] for r in (1, 2))
     assert not set(first) & set(second)
 
 

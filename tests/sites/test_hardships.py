@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -21,9 +22,11 @@ from fedactive.errors import UserError
 from fedactive.query import STRATEGIES
 from fedactive.runs import read_checkpoint
 from fedactive.sites import correspondence, field
+from fedactive.sites.messages import NO_LABELS, PROBLEMS
 from fedactive.sites.plan import Plan, Rules
 from fedactive.sites.site import Site
 from fedactive.sites.store import LabelStore, StoreError
+from fedactive.sites.trainer import Trainer
 from lacking import lacking
 
 NAMES = ["north", "south", "west"]
@@ -154,6 +157,78 @@ def test_a_site_goes_on_when_there_is_room_again(small, tmp_path, disk, caplog):
     assert caplog.text.count("No space left on device") >= 2
     ours, theirs = (read_checkpoint(run.folder / "checkpoint.pt").server.weights for run in (rough, smooth))
     assert all(torch.equal(ours[name], value) for name, value in theirs.items())
+
+
+# ------------------------------------------------------------------------------------- a backup is restored
+
+
+def back_up(store, copy):
+    with contextlib.closing(sqlite3.connect(copy)) as target:
+        store.database.connection.backup(target)
+
+
+def restored(transport, copy):
+    """The site is stopped, its label store replaced as the documentation says, and the site started again."""
+    trainer, annotator = transport.trainers[0], transport.annotators[0]
+    trainer.close()
+    trainer.store.close()
+    path = trainer.store.database.path
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    shutil.copy(copy, path)
+    annotator.store = LabelStore(path)
+    transport.trainers[0] = Trainer(trainer.folder, annotator.store, trainer.classes, trainer.read, "cpu")
+
+
+@pytest.mark.parametrize("backup_before", [1, 2])
+@pytest.mark.parametrize("during", ["label_status", "train"])
+def test_people_are_asked_again_for_what_a_backup_does_not_know(small, tmp_path, during, backup_before):
+    """Restored in AL round 2 from before it, or before all rounds: at the end the site has all its labels."""
+    experiment = small(rounds=3, fl_rounds=2, strategy="entropy")
+    transport, opened = loopback(experiment, tmp_path), {}
+    answer = transport.trainers[0].answer
+
+    def copied_before(request):
+        if (request.kind, request.al_round) == ("query", backup_before):
+            back_up(transport.annotators[0].store, tmp_path / "copy.sqlite")
+        return answer(request)
+
+    def restore_once(k, request, reply):
+        assert reply.problem in (0, 1 + PROBLEMS.index(NO_LABELS))
+        if k == 0 and (request.kind, request.al_round) == (during, 2) and not opened:
+            opened[request.run] = transport.annotators[0].store.rounds.find(request.run, 2)
+            restored(transport, tmp_path / "copy.sqlite")
+        transport.annotators[0].work("late")
+        return reply
+
+    transport.trainers[0].answer, transport.tamper = copied_before, restore_once
+    run_field(experiment, tmp_path, transport, overlap=2, deadline=72)
+    ((run, before),) = opened.items()
+    again = transport.annotators[0].store.rounds.find(run, 2)
+    for kept in ("strategy", "overlap", "deadline"):
+        assert getattr(again, kept) == getattr(before, kept)
+    session = transport.trainers[0].session
+    assert session.simulation.labelled() == [3 * session.simulation.split.budget]
+
+
+def test_a_restored_site_says_what_is_pending(small, tmp_path):
+    experiment = small(rounds=1, fl_rounds=1, strategy="random")
+    transport = loopback(experiment, tmp_path)
+    back_up(transport.annotators[0].store, tmp_path / "copy.sqlite")
+    statuses = []
+
+    def restore_at_first(k, request, reply):
+        if k == 0 and request.kind == "label_status":
+            if not statuses:
+                restored(transport, tmp_path / "copy.sqlite")
+                reply = transport.trainers[0].answer(request)
+            statuses.append((reply.values["requested"], reply.values["pending"]))
+        return reply
+
+    transport.tamper = restore_at_first
+    run_field(experiment, tmp_path, transport)
+    budget = transport.trainers[0].session.simulation.split.budget
+    assert statuses == [(budget, budget), (budget, 0)]
 
 
 # ------------------------------------------------------------------------------------------ the clock jumps

@@ -1,7 +1,6 @@
 """One run at one site: the laboratory's simulation of a single client, and what must survive a restart.
 
-    round-R.json     the images that AL round R asked for, in order, what the global model took them for, and
-                     how good the local-only model was
+    round-R.json     what AL round R asked people for (see asked.py)
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
                      updates were sent, the sum of their ρ (see privacy.py), and the last one itself
 
@@ -12,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import logging
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,10 @@ from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights, placed
 from fedactive.federation import QueryPhase
-from fedactive.files import write_atomically, write_json
+from fedactive.files import write_atomically
 from fedactive.laboratory import EngineShelf
 from fedactive.simulation import Simulation
+from fedactive.sites.asked import AskedRounds
 from fedactive.sites.messages import Value
 from fedactive.sites.privacy import DELTA, Cover, clipped_and_noised, epsilon, rho_of
 from fedactive.sites.store import LabelStore
@@ -67,12 +67,13 @@ class Session:
     ) -> None:
         """`client` is the number of this site in the federation, from which its randomness comes."""
         self.run = run
-        self.store = store
         self.folder = folder
         self.holdings = holdings
         self.cover = cover
         self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
         folder.mkdir(parents=True, exist_ok=True)
+        self.asked = AskedRounds(run, folder, store)
+        self.asked.open_missing()
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
         unknown = torch.full((len(holdings.images),), -1)
@@ -98,9 +99,11 @@ class Session:
 
     # --- the active learning step
 
-    def query(self, al_round: int, weights: Weights | None) -> dict[str, Any]:
+    def query(
+        self, al_round: int, weights: Weights | None, overlap: int, deadline: datetime | None
+    ) -> dict[str, Any]:
         """Which images to ask for in this round, decided once, and how good the local-only model is."""
-        asked = self.round(al_round)
+        asked = self.asked.find(al_round)
         if asked is None:
             self.recall(al_round - 1)
             there = placed(weights, self.simulation.engine.device) if weights else None
@@ -108,10 +111,14 @@ class Session:
             samples = phase.queries[0].samples
             asked = {
                 "samples": samples.tolist(),
+                "strategy": self.simulation.experiment.strategy if there else "random",  # without a model
+                "overlap": overlap,
+                "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
             }
-            write_json(self.folder / f"round-{al_round}.json", asked)
+            self.asked.keep(al_round, asked)
+        self.asked.open_missing()
         return asked
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
@@ -120,22 +127,10 @@ class Session:
         sure, classes = logits.softmax(1).max(1)
         return list(zip(classes.tolist(), sure.tolist(), strict=True))
 
-    def round(self, al_round: int) -> dict[str, Any] | None:
-        return read_round(self.folder, al_round)
-
-    def asked_until(self, al_round: int) -> list[int]:
-        """All samples that this run asked for, in the order of asking."""
-        rounds = (self.round(r) for r in range(1, al_round + 1))
-        return [sample for asked in rounds if asked for sample in asked["samples"]]
-
     def recall(self, al_round: int) -> None:
         """Set the client's D_k and U_k to what they were when the labelling of this round was closed."""
-        asked = self.asked_until(al_round)
-        labels: dict[int, int] = {}
-        last = max((r for r in range(1, al_round + 1) if self.round(r)), default=None)
-        if last is not None:
-            self.store.rounds.close(self.run, last)  # changes nothing where it is closed
-            labels = self.store.labels_at_close(self.run, last)
+        asked = self.asked.samples_until(al_round)
+        labels = self.asked.labels_at_close(al_round)
         known = [sample for sample in asked if sample in labels]
         everything = torch.arange(len(self.holdings.images))
         # What people were asked and did not label (yet) is not asked for again.
@@ -212,12 +207,6 @@ class Session:
         ]
         loss = 0.0 if math.isnan(evaluation.loss) else evaluation.loss
         return {"tested": tested, "right": right, "loss": loss}
-
-
-def read_round(folder: Path, al_round: int) -> dict[str, Any] | None:
-    """What was asked for in this round; None if this site was not asked."""
-    file = folder / f"round-{al_round}.json"
-    return json.loads(file.read_text()) if file.exists() else None
 
 
 def digest(weights: Weights) -> str:

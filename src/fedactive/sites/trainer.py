@@ -17,6 +17,7 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import Server
+from fedactive.sites.asked import read_round
 from fedactive.sites.messages import (
     FAILED,
     NO_LABELS,
@@ -30,7 +31,7 @@ from fedactive.sites.messages import (
 )
 from fedactive.sites.plan import card_from_plain, register_images
 from fedactive.sites.privacy import Cover
-from fedactive.sites.session import Holdings, Session, read_round
+from fedactive.sites.session import Holdings, Session
 from fedactive.sites.store import LabelStore
 
 log = logging.getLogger(__name__)
@@ -89,15 +90,8 @@ class Trainer:
 
     def query(self, request: Request) -> Reply:
         session = self.open(request)
-        asked = session.query(request.al_round, request.weights or None)
-        self.store.rounds.open(
-            request.run,
-            request.al_round,
-            asked["samples"],
-            session.simulation.experiment.strategy if request.weights else "random",  # without a model
-            deadline_of(request),
-            overlap=request.settings["overlap"],
-        )
+        overlap, deadline = request.settings["overlap"], deadline_of(request)
+        asked = session.query(request.al_round, request.weights or None, overlap, deadline)
         values = self.progress(session, request.al_round)
         for measured in asked["local_only"]:
             values |= measured
@@ -105,7 +99,7 @@ class Trainer:
 
     def label_status(self, request: Request) -> Reply:
         session = self.open(request)
-        if session.round(request.al_round) is None:
+        if session.asked.find(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
         self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
         if request.settings["close"]:
@@ -171,7 +165,7 @@ class Trainer:
         """Counts only: of this round, and of all labels that this run has here."""
         counts: dict[str, Value] = asdict(self.store.counts(session.run, al_round))
         labels = self.store.labels()
-        counts["labelled_in_all"] = sum(sample in labels for sample in session.asked_until(al_round))
+        counts["labelled_in_all"] = sum(sample in labels for sample in session.asked.samples_until(al_round))
         return counts
 
 
