@@ -16,7 +16,7 @@ from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.models import ModelSpec
 from fedactive.sites import correspondence, field
-from fedactive.sites.messages import Request
+from fedactive.sites.messages import OTHER_VERSION, PROBLEMS, Reply, Request
 from fedactive.sites.plan import Plan, Rules, card_to_plain
 from fedactive.sites.privacy import Cover, clipped_and_noised, epsilon, rho_of
 from fedactive.sites.trainer import Trainer
@@ -191,6 +191,12 @@ OTHER_QUESTIONS = {
     "control variates": lambda _: {"control": {"head.bias": torch.ones(10)}},
     "FL round": lambda _: {"fl_round": 1},
 }
+
+
+def test_a_site_sends_no_variates_beside_covered_weights(small, tmp_path):
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    scaffold = with_other(algorithm="scaffold")(small(strategy="random"))
+    assert ask(trainer, **scaffold) == Reply(problem=1 + PROBLEMS.index(OTHER_VERSION))
 
 
 @pytest.mark.parametrize("other", OTHER_QUESTIONS.values(), ids=OTHER_QUESTIONS)

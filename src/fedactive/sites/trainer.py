@@ -148,6 +148,8 @@ class Trainer:
             experiment = Experiment.from_values(asked | here)
             client, budget = int(settings["client"]), int(settings["budget"])
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
+            if cover.clip and experiment.algorithm == "scaffold":  # no plan has it, a coordinator may send it
+                raise ValueError(f"run {request.run} would have variates sent that nothing covers")
         except (UserError, KeyError, TypeError, ValueError):
             log.exception("settings of run %s", request.run)
             raise RefusedError(OTHER_VERSION) from None

@@ -1,7 +1,7 @@
 """Requests and replies as Flower's records.
 
-A reply is a record of numbers, and weights. The only words in it are the names of these, so no name or sentence of
-a site's people can slip out.
+A reply is a record of numbers, and weights. The only words in it are the names of these, so no name or
+sentence of a site's people can slip out.
 """
 
 from __future__ import annotations
