@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from fedactive.analysis.diversity import transport_cost
 from fedactive.query import LoGo
 from fedactive.query.contract import make_pool
 from fedactive.query.logo import best_of_each
+from fedactive.query.strategy import ScoringStrategy, parameter, register
 
 
 def test_worked_example(make_pool):
@@ -16,6 +19,22 @@ def test_worked_example(make_pool):
     selection = LoGo().select(pool, 2, torch.Generator().manual_seed(0))
     assert selection.indices.tolist() == [1, 5]  # the highest entropy of each group
     assert len(set(selection.diagnostics["cluster"][selection.indices].tolist())) == 2
+
+
+def test_the_micro_step_may_have_options_of_its_own(make_pool):
+    @register
+    @dataclass(frozen=True)
+    class Tempered(ScoringStrategy):
+        name, summary, paper = "tempered", "", ""
+        sign: float = parameter(-1.0, "which end", (-1.0, 1.0))
+
+        def score(self, outputs):
+            return self.sign * outputs.entropy
+
+    logits = torch.tensor([[3.0, 0], [0, 0], [2, 0]])
+    pool = make_pool(3, 2, local_embeddings=torch.ones(3, 4), global_logits=logits)
+    selection = LoGo(micro="tempered").select(pool, 1, torch.Generator().manual_seed(0))
+    assert selection.indices.tolist() == [0]  # the lowest entropy
 
 
 def test_the_gradient_scales_the_embedding_by_uncertainty(make_pool):

@@ -19,7 +19,6 @@ class Entropy(ScoringStrategy):
     summary = "highest predictive entropy first"
     paper = "Wang & Shang, IJCNN 2014"
 
-    @staticmethod
-    def score(outputs: Outputs) -> Tensor:
+    def score(self, outputs: Outputs) -> Tensor:
         """H(p) = -Σ_c p_c ln p_c."""
         return outputs.entropy

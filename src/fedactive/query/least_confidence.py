@@ -19,7 +19,6 @@ class LeastConfidence(ScoringStrategy):
     summary = "lowest probability of the predicted class first"
     paper = "Lewis & Gale, SIGIR 1994"
 
-    @staticmethod
-    def score(outputs: Outputs) -> Tensor:
+    def score(self, outputs: Outputs) -> Tensor:
         """1 - p_ŷ."""
         return 1 - outputs.probabilities.amax(1)

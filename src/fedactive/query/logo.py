@@ -47,8 +47,8 @@ class LoGo(BatchedStrategy):
     ) -> list[Selection]:
         gradients = [pool.unlabelled("local").hallucinated_gradient for pool in pools]
         clusters = kmeans_of_all(gradients, counts, rngs)
-        scoring = STRATEGIES[self.micro]
-        assert issubclass(scoring, ScoringStrategy)
+        scoring = STRATEGIES[self.micro]()
+        assert isinstance(scoring, ScoringStrategy)
         selections = []
         for pool, cluster, count, rng in zip(pools, clusters, counts, rngs, strict=True):
             score = scoring.score(pool.unlabelled("global"))

@@ -19,8 +19,7 @@ class Margin(ScoringStrategy):
     summary = "smallest gap between the two most likely classes first"
     paper = "Scheffer et al., IDA 2001"
 
-    @staticmethod
-    def score(outputs: Outputs) -> Tensor:
+    def score(self, outputs: Outputs) -> Tensor:
         """-(p_1st - p_2nd); with a single class there is no second, and p_2nd is 0."""
         p = outputs.probabilities.sort(dim=1, descending=True).values
         return -(p[:, 0] - p[:, 1]) if p.shape[1] > 1 else -p[:, 0]

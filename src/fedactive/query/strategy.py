@@ -114,9 +114,8 @@ class ScoringStrategy(OneModelStrategy):
     These can also be the micro step of LoGo.
     """
 
-    @staticmethod
     @abstractmethod
-    def score(outputs: Outputs) -> Tensor:
+    def score(self, outputs: Outputs) -> Tensor:
         """How much each sample is wanted."""
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
