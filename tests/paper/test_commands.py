@@ -83,6 +83,27 @@ def test_runs_made_with_other_settings_are_hinted_at(store, runs):
     assert made_with in told("accuracy")
 
 
+def test_runs_of_other_rows_are_no_hint(store, runs):
+    (experiment, *_) = experiments(
+        "accuracy", datasets=["cifar10"], until=20, schedule="reference", runs_dir=runs
+    )
+    store(experiment, [0.1, 0.2, 0.3, 0.4])
+
+    def told(*options):
+        return CliRunner().invoke(app, ["show", "accuracy", "--from", str(runs), *options]).stderr
+
+    assert "made with --schedule reference" in told("--datasets", "cifar10")
+    assert "made with" not in told("--datasets", "svhn")
+
+
+def test_runs_that_end_too_early_are_told(store, runs):
+    (experiment, *_) = experiments("accuracy", datasets=["cifar10"], until=10, runs_dir=runs)
+    store(experiment, [0.1, 0.2])
+    told = CliRunner().invoke(app, ["show", "accuracy", "--from", str(runs), "--datasets", "cifar10"]).stderr
+    assert "end before 20% labelled, where the paper's numbers begin" in told
+    assert "no runs" not in told
+
+
 def test_the_released_codes_head_is_hinted_at(store, runs):
     for e in experiments(
         "accuracy",

@@ -6,6 +6,8 @@ from importlib import resources
 
 import pandas as pd
 
+from fedactive.errors import unknown_name
+
 __all__ = ["paper_table"]
 
 
@@ -15,5 +17,9 @@ def paper_table(name: str) -> pd.DataFrame:
 
     The last one's column `labelled_percent` says how far the labels grow, as in "5->10".
     """
-    with (resources.files(__name__) / f"{name}.csv").open(encoding="utf-8") as file:
+    folder = resources.files(__name__)
+    known = {file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv")}
+    if name not in known:
+        raise unknown_name("table", name, known)
+    with (folder / f"{name}.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file)

@@ -44,7 +44,7 @@ from fedactive.paper.options import (
 )
 from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
-from fedactive.paper.settings import all_settings
+from fedactive.paper.settings import all_settings, experiments_of
 from fedactive.paper.terminal import print_table
 from fedactive.progress import resumable
 from fedactive.terminal import print_whole
@@ -143,9 +143,7 @@ def show(
         print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
-        print(f"no runs of this table in {source}; `fedactive paper run {name}` makes them", file=sys.stderr)
-        if hint := of_other_options(name, runs, changes):
-            print(f"{hint}: show needs the same", file=sys.stderr)
+        print(f"{what_is_missing(name, source, runs, rows, changes)}", file=sys.stderr)
     if output is not None:
         write_output(output, table.to_csv(index=False).encode())
 
@@ -177,7 +175,8 @@ def figure(
     try:
         draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
-        hint = of_other_options(error.table, runs, changes)
+        wanted = experiments(error.table) if setting is None else experiments_of(all_settings()[setting - 1])
+        hint = of_other_options(wanted, runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     if name in ("bars", "penalty"):
         warn_of_unequal(settings_with_runs(archive, **changes))
@@ -231,6 +230,22 @@ def document(
 def runs_in(source: Path) -> list[StoredRun]:
     """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
     return [] if source == RUNS and not source.exists() else stored_runs(source)
+
+
+def what_is_missing(
+    name: str, source: Path, runs: list[StoredRun], rows: dict[str, Any], changes: dict[str, Any]
+) -> str:
+    """Why a table has none of our numbers, and what to do."""
+    archive, first = Archive(runs), begins(name, rows["datasets"])
+    if first and any(archive.of(experiment) for experiment in experiments(name, **rows, **changes)):
+        again = f"fedactive paper run {name}{as_options(changes)}"
+        return (
+            f"the runs of this table in {source} end before {first:g}% labelled, where the paper's numbers "
+            f"begin; `{again}` without --until prolongs them"
+        )
+    missing = f"no runs of this table in {source}; `fedactive paper run {name}` makes them"
+    hint = of_other_options(experiments(name, **rows), runs, changes)
+    return f"{missing}\n{hint}: show needs the same" if hint else missing
 
 
 def warn_of_unequal(settings: dict[str, int]) -> None:

@@ -20,7 +20,7 @@ from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims
-from fedactive.paper.figures import curves_of
+from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
@@ -95,7 +95,10 @@ def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
 
 def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:
     until = given.pop("until", 100.0)
-    (curves,) = curves_of(Archive(runs, given.pop("seeds", None)), number, **given).values()
+    try:
+        (curves,) = curves_of(Archive(runs, given.pop("seeds", None)), number, **given).values()
+    except NoRunsError:
+        return "There are no runs of this setting.\n"
     if until < (first := curves["labelled"].min()):
         raise ConfigurationError("until", until, f"at least {first:g}, where the runs begin")
     return learning(curves[curves["labelled"] <= until])

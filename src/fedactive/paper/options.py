@@ -10,8 +10,9 @@ import typer
 
 from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun
 from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
 from fedactive.paper.archive import key
-from fedactive.paper.reproduce import NAMES, experiments
+from fedactive.paper.reproduce import NAMES
 from fedactive.paper.settings import PAPER
 
 Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
@@ -44,8 +45,8 @@ def as_options(changes: dict[str, Any]) -> str:
     return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changes.items())
 
 
-def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
-    """How runs of this table were made that are there but were not asked for, if so."""
+def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
+    """How runs of these experiments of the paper were made that are there but were not asked for, if so."""
     paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
 
     def unchangeable(settings: Mapping[str, Any]) -> Identity:
@@ -57,7 +58,7 @@ def of_other_options(table: str, runs: Sequence[StoredRun], changes: dict[str, A
         made = {"alfamix_head": head} | settings
         return as_options({n: made[n] for n in (*CHANGEABLE, "alfamix_head") if made[n] != paper[n]}).strip()
 
-    needed = {unchangeable(vars(experiment)) for experiment in experiments(table)}
+    needed = {unchangeable(vars(experiment)) for experiment in wanted}
     usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]
     made_with = {options(settings) for settings in usable} - {options(paper | changes), ""}
     return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""
