@@ -14,7 +14,26 @@ from fedactive.analysis.charts import Line, bar_chart, heat_map, line_chart, png
 def test_ticks_are_round_and_cover_the_range():
     assert ticks(8, 45) == [0, 10, 20, 30, 40, 50]
     assert ticks(0.61, 0.68) == pytest.approx([0.6, 0.62, 0.64, 0.66, 0.68])
-    assert len(ticks(5, 5)) == 2
+    assert ticks(5, 5) == pytest.approx([4.7, 4.8, 4.9, 5.0, 5.1, 5.2, 5.3])
+    assert len(f"{ticks(9.470752089, 9.470752089)[1]:g}") <= 4
+
+
+def test_names_get_half_of_a_chart_at_most_and_all_are_in_it():
+    names = [f"{k} {'temperature=0.1, diversity=kcentre, ' * 3}" for k in range(30)]
+    values = [[50.0, 60.0 + k] for k in range(30)]
+    lines = [
+        Line(name, k, [5.0, 10.0], y, y, y) for k, (name, y) in enumerate(zip(names, values, strict=True))
+    ]
+    chart = line_chart(lines, "title", "x", "y", size=(480, 330))
+    grid = float(re.search(r'class="grid" d="M46,[\d.]+H([\d.]+)"', chart)[1])
+    assert grid >= 230
+    assert min(float(y) for y in re.findall(r'y="([-\d.]+)" text-anchor="start" class="name"', chart)) > 0
+    assert all(name in chart for name in names)  # whole, for whoever points at a line
+    bars = bar_chart({name: [1.0] for name in names[:2]}, ["training"], "title", "s")
+    assert (
+        min(float(x) for x in re.findall(r'<rect x="([-\d.]+)" y="\d+" width="[\d.]+" height="20"', bars))
+        <= 420
+    )
 
 
 def test_charts_escape_names_and_stand_odd_numbers():

@@ -2,7 +2,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedactive.analysis.curves import learning_curves, mean_curves, percents, plot_learning_curves, spread
+from fedactive.analysis.curves import (
+    learning_curves,
+    mean_curves,
+    percents,
+    plot_learning_curves,
+    print_accuracy,
+    spread,
+)
 from fedactive.laboratory import run
 
 
@@ -14,6 +21,23 @@ def test_curves_come_from_run_folders(small):
     means = mean_curves(curves)
     expected = 50 * (results[0].accuracy + results[1].accuracy)
     assert means.loc["entropy (local)"].to_numpy() == pytest.approx(expected.to_numpy())
+
+
+def test_a_round_in_which_nobody_had_samples_left_counts(small, digits, tmp_path, capsys):
+    few = {"train": slice(160), "test": slice(20)}  # 160 are 200 by the paper's rounding: two rounds take all
+    images = {f"{k}_images": getattr(digits, f"{k}_images")[part, 0].numpy() for k, part in few.items()}
+    labels = {f"{k}_labels": getattr(digits, f"{k}_labels")[part].numpy() for k, part in few.items()}
+    np.savez(tmp_path / "few.npz", **images, **labels)
+    few_images = small(
+        dataset=str(tmp_path / "few.npz"), strategy="random", clients=2, budget=50, rounds=3, fl_rounds=1
+    )
+    result = run(few_images)
+    curves = learning_curves([result.folder])
+    assert curves["al_round"].tolist() == [1, 2, 3]
+    assert curves["labelled"].tolist()[1:] == [100, 100]
+    assert curves["accuracy"].to_numpy() == pytest.approx(100 * result.accuracy.to_numpy())
+    print_accuracy(curves, "of [/some] path")
+    assert "of [/some] path" in capsys.readouterr().out
 
 
 def test_the_picture_names_every_strategy(tmp_path):

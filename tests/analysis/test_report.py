@@ -108,11 +108,17 @@ def test_costs_are_those_of_the_rounds_that_all_runs_have():
         {"training": [1.0, 1.0, 2.0, 2.0, 50.0]}, index=curves.set_index(["run", "al_round"]).index
     )
     panel = cost_panel(curves, seconds)
-    assert panel["what"] == "the first 2 AL rounds, which all runs have,"
+    assert panel["what"] == "AL rounds 1 to 2, which all runs went through themselves,"
     shown = {name: [str(cell.text) for cell in cells] for name, cells in panel["table"].rows}
     assert shown == {"a": ["20", "2", "2"], "b": ["20", "4", "4"]}
     alone = curves["strategy"] == "a"
     assert cost_panel(curves[alone], seconds)["what"] == "one run"
+    taken_over = cost_panel(curves, seconds.drop(index=("a-1", 1)))
+    assert taken_over["what"] == "AL rounds 2 to 2, which all runs went through themselves,"
+    assert [[str(cell.text) for cell in cells] for _, cells in taken_over["table"].rows] == [
+        ["20", "1", "1"],
+        ["20", "2", "2"],
+    ]
 
 
 def selections(row):

@@ -28,6 +28,7 @@ SHAPES = (
     "M-1.5,-4.4H1.5V-1.5H4.4V1.5H1.5V4.4H-1.5V1.5H-4.4V-1.5H-1.5Z",
     "M-4,-2L-2,-4L0,-2L2,-4L4,-2L2,0L4,2L2,4L0,2L-2,4L-4,2L-2,0Z",
 )
+NAME_WIDTH, NAME_HEIGHT = 7.5, 16  # of a letter of a line's name
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ def marker(style: int) -> str:
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers that cover the range: steps of 1, 2 or 5 times a power of ten."""
-    span = max(high - low, 1e-9)
+    if high - low < 1e-6:  # one value: some room around it, or its digits would not fit beside the axis
+        room = 0.05 * max(abs(high), 0.02)
+        low, high = low - room, high + room
+    span = high - low
     power = 10.0 ** np.floor(np.log10(span / about))
     step = next(s * power for s in (1, 2, 5, 10) if span / (s * power) <= about + 1e-9)
     first, last = int(np.floor(low / step + 1e-9)), int(np.ceil(high / step - 1e-9))
@@ -80,8 +84,11 @@ def line_chart(
 ) -> str:
     """Lines with bands, each named at its end with its last value."""
     width, height = size
-    longest = max(len(line.name) for line in lines) + digits + 4
-    left, top, right, bottom = 46, 26, 30 + 7.5 * longest, height - 42
+    height = max(height, 68 + NAME_HEIGHT * len(lines))
+    most = int((width / 2 - 30) / NAME_WIDTH) - digits - 4  # names get half of the chart
+    names = dict(zip((line.name for line in lines), short_names([n.name for n in lines], most), strict=True))
+    longest = max(map(len, names.values())) + digits + 4
+    left, top, right, bottom = 46, 26, 30 + NAME_WIDTH * longest, height - 42
     x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
     x1 += x1 == x0  # one point has no width
     y_ticks = ticks(min(min(line.low) for line in lines), max(max(line.high) for line in lines))
@@ -110,7 +117,7 @@ def line_chart(
     parts += [text(px(x), bottom + 18, name, "middle") for x, name in x_ticks]
     parts.append(text((left + width - right) / 2, height - 6, x_label, "middle", "axis"))
     ordered = sorted(lines, key=lambda line: -line.y[-1])
-    heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=16, floor=-bottom)
+    heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=NAME_HEIGHT, floor=-bottom)
     for line, h in zip(ordered, -heights, strict=True):
         band = f"M{path(line.x, line.high)}L{path(line.x[::-1], line.low[::-1])}Z"
         dots = "".join(
@@ -119,11 +126,11 @@ def line_chart(
         )
         end, name_x = px(line.x[-1]), width - right + 24
         parts.append(
-            f'<g class="line" color="{colour(line.style)}">'
+            f'<g class="line" color="{colour(line.style)}"><title>{escape(line.name)}</title>'
             f'<path class="band" d="{band}"/><path class="stroke" d="M{path(line.x, line.y)}"/>{dots}'
             f'<path class="leader" d="M{end + 6:.1f},{py(line.y[-1]):.1f}L{name_x - 8:.1f},{h:.1f}"/>'
             f'<path d="{marker(line.style)}" transform="translate({name_x - 2:.1f},{h:.1f})"/>'
-            f"{text(name_x + 6, h + 4, f'{line.name}  {line.y[-1]:.{digits}f}', kind='name')}</g>"
+            f"{text(name_x + 6, h + 4, f'{names[line.name]}  {line.y[-1]:.{digits}f}', kind='name')}</g>"
         )
     last = ", ".join(f"{line.name} {line.y[-1]:.{digits}f}" for line in ordered)
     description = f"{y_label} over {x_label}. At the end: {last}."
@@ -133,7 +140,8 @@ def line_chart(
 def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: str, unit: str) -> str:
     """Stacked horizontal bars, one per name, with their totals; the key is above them."""
     width, key_height, step = 840, 22 * ((len(phases) + 2) // 3) + 10, 30
-    left = 20 + 6.8 * max(map(len, bars))
+    names = short_names(list(bars), int((width / 2 - 20) / 6.8))
+    left = 20 + 6.8 * max(map(len, names))
     longest = max(sum(values) for values in bars.values()) or 1.0
     scale = (width - left - 80) / longest
     parts = []
@@ -141,7 +149,7 @@ def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: st
         x0, y = 6 + 250 * (k % 3), 6 + 22 * (k // 3)
         parts.append(f'<rect x="{x0}" y="{y}" width="12" height="12" rx="2" fill="{colour(k)}"/>')
         parts.append(text(x0 + 18, y + 10.5, phase))
-    for row, (name, values) in enumerate(bars.items()):
+    for row, (name, values) in enumerate(zip(names, bars.values(), strict=True)):
         x, y = float(left), key_height + row * step
         parts.append(text(left - 10, y + 15, name, "end", "name"))
         for k, value in enumerate(values):

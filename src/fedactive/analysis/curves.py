@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from rich.table import Table
+from rich.text import Text
 
 from fedactive.analysis.results import read_runs
 from fedactive.errors import ConfigurationError
@@ -36,9 +37,14 @@ def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
 
 
 def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy over seeds: strategies down, percent labelled across, the best at the end first."""
-    table = curves.pivot_table(index="strategy", columns="labelled", values="accuracy", aggfunc="mean")
+    """Mean accuracy over seeds: strategies down, AL rounds across, the best at the end first."""
+    table = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc="mean")
     return table.sort_values(table.columns[-1], ascending=False)
+
+
+def labelled_by_round(curves: pd.DataFrame) -> pd.Series:
+    """Percent; where samples run out, rounds may have the same."""
+    return curves.groupby("al_round")["labelled"].mean()
 
 
 def print_accuracy(curves: pd.DataFrame, title: str) -> None:
@@ -48,11 +54,14 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
         return f"{seeds.mean():.1f}" + (f" ±{seeds.std():.1f}" if len(seeds) > 1 else "")
 
     means = mean_curves(curves)
-    cells = curves.pivot_table(index="strategy", columns="labelled", values="accuracy", aggfunc=cell)
-    table = Table(title=title, caption="accuracy: mean over the last FL rounds of an AL round, five at most")
+    cells = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc=cell)
+    # As text: names of datasets may be paths, with brackets in them.
+    table = Table(
+        title=Text(title), caption="accuracy: mean over the last FL rounds of an AL round, five at most"
+    )
     table.add_column("strategy")
     table.add_column("seeds", justify="right")
-    for percent in percents(means.columns.to_numpy()):
+    for percent in percents(labelled_by_round(curves)[means.columns].to_numpy()):
         table.add_column(percent, justify="right")
     for name, row in cells.reindex(means.index).fillna("").iterrows():
         seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
@@ -75,19 +84,23 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
         means = mean_curves(curves)
         # Colours follow the names, so that a strategy looks the same in every picture of the same set.
         style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
+        labelled = labelled_by_round(curves)
         for name, row in means.iterrows():
             colour, marker = style[str(name)]
-            seeds = curves[curves["strategy"] == name].groupby("labelled")["accuracy"]
-            axes.plot(row.index, row, color=colour, marker=marker, markersize=5, linewidth=2)
-            axes.fill_between(row.index, seeds.min(), seeds.max(), color=colour, alpha=0.1, linewidth=0)
+            seeds = curves[curves["strategy"] == name].groupby("al_round")["accuracy"]
+            low, high = seeds.min(), seeds.max()
+            x = labelled[low.index]
+            axes.plot(x, row[low.index], color=colour, marker=marker, markersize=5, linewidth=2)
+            axes.fill_between(x, low, high, color=colour, alpha=0.1, linewidth=0)
         bottom, top = axes.get_ylim()
-        heights = spread(means.iloc[:, -1].to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
+        ends = means.ffill(axis="columns").iloc[:, -1]  # some may end before others
+        heights = spread(ends.to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
         counts = curves.groupby("strategy")["seed"].nunique()
-        for (name, row), height in zip(means.iterrows(), heights, strict=True):
+        for (name, end), height in zip(ends.items(), heights, strict=True):
             known = f"{name} (seeds: {counts[str(name)]})" if counts.min() < counts.max() else name
             axes.annotate(
-                f"{known}  {row.iloc[-1]:.1f}",
-                xy=(row.index[-1], row.iloc[-1]),
+                f"{known}  {end:.1f}",
+                xy=(labelled.iloc[-1], end),
                 xytext=(1.01, height),
                 textcoords=("axes fraction", "data"),
                 color=style[str(name)][0],

@@ -16,7 +16,7 @@ from fedactive.analysis.stored import DEFAULTS, StoredRun, longest
 from fedactive.errors import RunError
 from fedactive.experiment import setting_labels, strategy_label
 
-UNFINISHED = "is not finished; start its command again to resume it"
+UNFINISHED, TO_RESUME = "is not finished", "; start its command again to resume it"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Runs:
 def read_runs(paths: Sequence[Path]) -> Runs:
     """Read run folders, folders of run folders, and folders of exported results."""
     found, skipped = read_all(paths)
-    skipped += [run.remark(UNFINISHED) for run in found if not run.finished]
+    unfinished = [run for run in found if not run.finished]
+    skipped += [run.remark(UNFINISHED + (TO_RESUME if run.has_folder else "")) for run in unfinished]
     finished = [run for run in found if run.finished]
     kept = longest(finished)
     for run in finished:

@@ -55,7 +55,10 @@ def _content(folder: Path) -> Content:
         accuracy, labelled = np.asarray(whole["accuracy"]), np.asarray(whole["labelled"])
         class_accuracy, local_accuracy = _class_accuracy(whole), _class_accuracy(local)
         rounds, local_rounds = _rows_by_round(whole, "fl_round"), _rows_by_round(local, "client")
-    queried = _read_queried(folder, class_accuracy.shape[1]).tolist()
+    counts = _read_queried(folder, class_accuracy.shape[1])
+    # Rounds at the end in which nobody had samples left to ask for.
+    idle = [r for r, rows in rounds.items() if r > len(counts) and labelled[rows[-1]] == counts.sum()]
+    queried = [*counts.tolist(), *[np.zeros(counts.shape[1:], int).tolist() for _ in idle if counts.size]]
     # Unknown is the accuracy of the field alone, where no site may have test images; nor are labels known.
     if queried and not np.isfinite(accuracy).all():
         raise RunError(f"{folder} has an unreadable metrics.parquet: {UNMEASURED}")

@@ -19,20 +19,23 @@ def time_unit(seconds: float) -> tuple[str, float]:
 def cost_panel(curves: pd.DataFrame, seconds: pd.DataFrame) -> Values | None:
     """Means over the runs of each strategy in a setting's learning curves; `seconds` as in `results.Runs`.
 
-    Runs are compared as far as all of them got.
+    Of the AL rounds that all of them went through: some end earlier, and most take over the first one.
     """
-    last = curves.groupby("run")["al_round"].max()
-    common = last.min()
-    what = "one run" if last.max() == common else f"the first {common} AL rounds, which all runs have,"
-    shared = curves[curves["al_round"] <= common].set_index(["run", "al_round"])
-    strategy = shared["strategy"].groupby("run").first()
-    spent = seconds.reindex(shared.index).groupby("run").sum(min_count=1)
-    table = spent.groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
-    if table.empty:
+    points = curves.set_index(["run", "al_round"])
+    timed = seconds.reindex(points.index).dropna(how="all")
+    runs = timed.index.to_frame(index=False).groupby("al_round")["run"].nunique()
+    common = runs.index[runs == points.index.unique("run").size]
+    if common.empty:
         return None
+    what = f"AL rounds {common.min()} to {common.max()}, which all runs went through themselves,"
+    if len(common) == points.index.unique("al_round").size:
+        what = "one run"
+    strategy = points["strategy"].groupby("run").first()
+    spent = timed[timed.index.isin(common, level="al_round")].groupby("run").sum(min_count=1)
+    table = spent.groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
     unit, length = time_unit(table.sum(axis=1).max())
     table = table.loc[table.sum(axis=1).sort_values().index] / length
-    bought = shared["labels"].groupby("run").max().groupby(strategy).mean()
+    bought = points["labels"].xs(common.max(), level="al_round").groupby(strategy).mean()
     bars = {str(name): values.tolist() for name, values in zip(table.index, table.to_numpy(), strict=True)}
     rows = []
     for name, values in zip(bars, table.to_numpy(), strict=True):
