@@ -63,7 +63,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
         'dataset = "digits"\nstrategy = "random"\nclients = 3\nfl_rounds = 2\nlocal_epochs = 1\n'
     )
     done = fedactive(
-        "run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs", "--workers", 1
+        "run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs[/old]", "--workers", 1
     )
     assert done.returncode == 0, done.stderr
     assert "AL round 2/2" in done.stdout  # progress as plain lines, without a terminal
@@ -71,7 +71,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     folder = re.search(r"run folder: (.*)", done.stdout)[1]
     saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
     assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
-    again = fedactive("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs")
+    again = fedactive("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs[/old]")
     assert again.stdout.startswith("nothing was left to run: this run was finished before\n")
     assert again.stdout.endswith(done.stdout[done.stdout.index("┏") :])
 
@@ -105,6 +105,15 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, se
     assert re.search(sentence, done.stderr)
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--dataset", "--plugin"])
+def test_a_file_that_cannot_be_looked_at_is_one_sentence(tmp_path, option):
+    """One whose name is too long: to whoever is root no other is forbidden."""
+    ending = {"--dataset": ".npz", "--plugin": ".py"}[option]
+    done = fedactive("run", option, "x" * 300 + ending, cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(r"fedactive: .*x{300}\.\w+: File name too long\n", done.stderr)
 
 
 def test_a_broken_configuration_file_is_named(tmp_path):

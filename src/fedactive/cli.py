@@ -22,7 +22,7 @@ from fedactive.analysis.report import write_report
 from fedactive.compare import Comparison, hold_lifeline, report_failures
 from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
-from fedactive.errors import ConfigurationError, UserError
+from fedactive.errors import ConfigurationError, UserError, told
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.grid import JOBS_HELP, expand, require_data, shared_among
 from fedactive.laboratory import Result
@@ -115,7 +115,7 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
     if done:
         curves = learning_curves([job.folder for job in done])
         # A run may have gone further, once.
-        wanted = curves["run"].map({job.folder.name: job.experiment.rounds for job in done})
+        wanted = curves["run"].map({job.folder.resolve().name: job.experiment.rounds for job in done})
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
@@ -249,7 +249,7 @@ def print_result(result: Result) -> None:
     Console().print(table)
     averaged = min(LAST_FL_ROUNDS, int(metrics["fl_round"].max()))
     print(f"(accuracy: mean of the last {averaged} FL rounds of each AL round)")
-    Console().print(f"run folder: {result.folder}", soft_wrap=True)
+    print(f"run folder: {result.folder}")
 
 
 def main() -> None:
@@ -258,6 +258,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         app()
-    except UserError as error:
-        print(f"fedactive: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    except (UserError, OSError) as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
+        print(sentence, file=sys.stderr)
+        sys.exit(error.exit_code if isinstance(error, UserError) else 1)

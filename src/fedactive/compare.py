@@ -23,7 +23,7 @@ from rich.progress import Task, TaskID
 
 from fedactive.crew import Crew, Turn
 from fedactive.engines import choose_device, usable_cores
-from fedactive.errors import RunError, UserError
+from fedactive.errors import ERROR, RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
 from fedactive.progress import Lines, caption, make_bars
 from fedactive.runs import first_round_file, is_finished
@@ -61,7 +61,7 @@ class Job:
     def done(self) -> bool:
         try:
             return is_finished(self.experiment)
-        except RunError:  # its folder is damaged, which the run itself will tell
+        except (RunError, OSError):  # its folder is damaged or locked, which the run itself will tell
             return False
 
     @property
@@ -70,7 +70,8 @@ class Job:
 
     def last_line(self) -> str:
         lines = self.read_log().strip().splitlines()
-        return lines[-1] if lines else "no output"
+        reasons = [line for line in lines if line.startswith(ERROR)]  # others may write here at the same time
+        return (reasons or lines or ["no output"])[-1]
 
     def look(self) -> None:
         """Read from the log how far the run has got."""
@@ -206,11 +207,11 @@ class Comparison:
         if not job.failed:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
-        what = f"[red]failed[/], see {job.log}" if job.failed else f"done in {seconds:.0f} s"
+        what = f"failed, see {job.log}" if job.failed else f"done in {seconds:.0f} s"
         self.say(f"{job.caption}: {job.note}  {what}")
 
     def say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True, highlight=False)
+        self.console.print(line, soft_wrap=True, highlight=False, markup=False)  # paths may have brackets
 
 
 def progress_line(task: Task) -> str:

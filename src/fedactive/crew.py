@@ -24,7 +24,7 @@ from threading import Thread
 import torch
 
 from fedactive.engines import own_stream, usable_cores
-from fedactive.errors import UserError
+from fedactive.errors import told
 from fedactive.experiment import Experiment
 from fedactive.laboratory import EngineShelf, run_with
 from fedactive.progress import Lines
@@ -61,11 +61,8 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
     with config.with_suffix(".log").open("a") as log:
         try:
             run_with(engines, Experiment.from_toml(config.read_text()), Lines(log))
-        except UserError as error:
-            print(f"fedactive: {error}", file=log)
-            return False
-        except Exception:
-            traceback.print_exc(file=log)
+        except Exception as error:
+            print(told(error) or traceback.format_exc(), file=log)
             return False
     return True
 

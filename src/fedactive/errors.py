@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+ERROR = "fedactive: "  # begins the sentence about an error
+
 
 class UserError(Exception):
     """Something the user can put right; its text says what and how. `exit_code` is what a command returns."""
@@ -36,3 +38,12 @@ def unknown_name(field: str, given: object, names: Iterable[str], besides: str =
     known = sorted(names)
     near = difflib.get_close_matches(str(given).lower(), known, n=1, cutoff=0.6)
     return ConfigurationError(field, given, "one of " + ", ".join(known) + besides, near[0] if near else None)
+
+
+def told(error: Exception) -> str | None:
+    """The sentence that a user is to hear of an error; None if there is none, and a traceback is needed."""
+    if isinstance(error, UserError):
+        return f"{ERROR}{error}"
+    if isinstance(error, OSError) and error.filename is not None:  # a file that nobody may look at, say
+        return f"{ERROR}{error.filename}: {error.strerror}"
+    return None

@@ -104,10 +104,10 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
         return Column(no_wrap=True)
 
     return RichProgress(
-        TextColumn("{task.description}", table_column=text()),
+        TextColumn("{task.description}", table_column=text(), markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(table_column=number()),
-        TextColumn("{task.fields[note]}", table_column=text()),
+        TextColumn("{task.fields[note]}", table_column=text(), markup=False),
         TimeElapsedColumn(table_column=number()),
         TimeRemainingColumn(table_column=number()),
         console=console,
