@@ -71,6 +71,19 @@ def test_a_complete_copy_is_preferred_to_an_incomplete_one(tmp_path: Path):
     assert len(load_unofficial("cifar10", tmp_path).train_images) == 10
 
 
+def test_an_official_copy_is_preferred_to_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    builders.write_cifar10_binary(tmp_path, per_batch=1)
+    builders.write_cifar10_python(tmp_path, per_batch=2)
+    card = DATASETS["cifar10"]
+    monkeypatch.setitem(DATASETS, "cifar10", replace(card, layouts=card.layouts[::-1]))
+    make_official(monkeypatch, "cifar10", tmp_path / "cifar-10-batches-py")
+    official, other = DATASETS["cifar10"].layouts
+    monkeypatch.setitem(DATASETS, "cifar10", replace(card, layouts=(other, official)))
+    (tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin").write_bytes(b"cut off")
+    assert len(load("cifar10", tmp_path).train_images) == 10
+    assert {report.problem for report in check("cifar10", tmp_path)} == {None}
+
+
 @pytest.mark.parametrize("folder", [".", "svhn"])
 def test_svhn_is_contiguous_although_its_file_is_not(tmp_path: Path, folder: str):
     (tmp_path / folder).mkdir(exist_ok=True)

@@ -133,8 +133,19 @@ def places(card: DatasetCard, data_dir: Path) -> Iterator[tuple[Layout, Path]]:
 
 
 def _nearest_place(card: DatasetCard, data_dir: Path) -> tuple[Layout, Path]:
-    """Where the fewest files are missing, so that an incomplete copy is named by the files it lacks."""
-    return min(places(card, data_dir), key=lambda place: len(_missing(*place)))
+    """Where the fewest files are missing, so that an incomplete copy is named by the files it lacks.
+
+    Of several complete copies the official one: another may be damaged.
+    """
+    lacking = {place: len(_missing(*place)) for place in places(card, data_dir)}
+    nearest = [place for place, count in lacking.items() if count == min(lacking.values())]
+    if len(nearest) == 1 or lacking[nearest[0]]:
+        return nearest[0]
+    return next((place for place in nearest if _is_official(*place)), nearest[0])
+
+
+def _is_official(layout: Layout, folder: Path) -> bool:
+    return all(is_official(folder / file.name, file.checksum) for file in layout.files)
 
 
 def _missing(layout: Layout, folder: Path) -> list[str]:
