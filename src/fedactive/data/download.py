@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedactive.data.catalog import DatasetCard, Layout, OfficialFile
+from fedactive.data.catalog import DatasetCard, OfficialFile
 from fedactive.data.checksum import is_official
-from fedactive.data.load import find_card, places
+from fedactive.data.load import find_card, not_official, places
 from fedactive.errors import DataError, UserError
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def download(name: str, data_dir: Path, progress: Progress | None = None) -> str
     if not card.layouts:
         return f"{name} comes with the package, there is nothing to download"
     for layout, folder in places(card, data_dir):
-        if not _not_official(layout, folder):
+        if not not_official(layout, folder):
             return f"{name} is already in {folder} with the official checksums, nothing was downloaded"
     layout = card.layouts[0]
     target = data_dir / layout.folders[0]
-    wanted = _not_official(layout, target)
+    wanted = not_official(layout, target)
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fedactive-", dir=data_dir) as scratch:
@@ -46,10 +46,6 @@ def download(name: str, data_dir: Path, progress: Progress | None = None) -> str
             f"{name} could not be downloaded from {source.url} to {data_dir}: {_root_cause(error)}"
         ) from error
     return f"{name} is now in {target}, with the official checksums"
-
-
-def _not_official(layout: Layout, folder: Path) -> list[OfficialFile]:
-    return [file for file in layout.files if not is_official(folder / file.name, file.checksum)]
 
 
 def _fetch_all(

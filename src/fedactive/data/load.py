@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from fedactive.data.catalog import DATASETS, DatasetCard, Layout
+from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
 from fedactive.data.own_file import class_names, find_file, is_own_file, load_own_file
@@ -57,7 +57,7 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
             f"get it with: fedactive data get {name} --data-dir {data_dir}"
         )
     parts = join(folder, [_read(card, layout, folder / file.name) for file in layout.files])
-    foreign = [file.name for file in layout.files if not is_official(folder / file.name, file.checksum)]
+    foreign = [file.name for file in not_official(layout, folder)]
     if foreign:
         warnings.warn(
             f"{name}: not the official checksum, used because it reads well: {_listed(foreign)} in {folder}",
@@ -141,11 +141,11 @@ def _nearest_place(card: DatasetCard, data_dir: Path) -> tuple[Layout, Path]:
     nearest = [place for place, count in lacking.items() if count == min(lacking.values())]
     if len(nearest) == 1 or lacking[nearest[0]]:
         return nearest[0]
-    return next((place for place in nearest if _is_official(*place)), nearest[0])
+    return next((place for place in nearest if not not_official(*place)), nearest[0])
 
 
-def _is_official(layout: Layout, folder: Path) -> bool:
-    return all(is_official(folder / file.name, file.checksum) for file in layout.files)
+def not_official(layout: Layout, folder: Path) -> list[OfficialFile]:
+    return [file for file in layout.files if not is_official(folder / file.name, file.checksum)]
 
 
 def _missing(layout: Layout, folder: Path) -> list[str]:
