@@ -114,7 +114,7 @@ def test_costs_are_those_of_the_rounds_that_all_runs_have():
     alone = curves["strategy"] == "a"
     assert cost_panel(curves[alone], seconds)["what"] == "one run"
     taken_over = cost_panel(curves, seconds.drop(index=("a-1", 1)))
-    assert taken_over["what"] == "AL rounds 2 to 2, which all runs went through themselves,"
+    assert taken_over["what"] == "AL round 2, which all runs went through themselves,"
     assert [[str(cell.text) for cell in cells] for _, cells in taken_over["table"].rows] == [
         ["20", "1", "1"],
         ["20", "2", "2"],

@@ -86,7 +86,8 @@ def line_chart(
     width, height = size
     height = max(height, 68 + NAME_HEIGHT * len(lines))
     most = int((width / 2 - 30) / NAME_WIDTH) - digits - 4  # names get half of the chart
-    names = dict(zip((line.name for line in lines), short_names([n.name for n in lines], most), strict=True))
+    whole = [line.name for line in lines]
+    names = dict(zip(whole, short_names(whole, most), strict=True))
     longest = max(map(len, names.values())) + digits + 4
     left, top, right, bottom = 46, 26, 30 + NAME_WIDTH * longest, height - 42
     x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)

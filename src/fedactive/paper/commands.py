@@ -14,6 +14,7 @@ from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import StoredRun
 from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.experiment import Experiment
 from fedactive.files import write_output
 from fedactive.grid import JOBS_HELP, require_data, shared_among
 from fedactive.paper.archive import Archive, shared_precision
@@ -143,7 +144,7 @@ def show(
         print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
-        print(f"{what_is_missing(name, source, runs, rows, changes)}", file=sys.stderr)
+        print(what_is_missing(name, source, runs, rows, changes), file=sys.stderr)
     if output is not None:
         write_output(output, table.to_csv(index=False).encode())
 
@@ -175,8 +176,7 @@ def figure(
     try:
         draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
-        wanted = experiments(error.table) if setting is None else experiments_of(all_settings()[setting - 1])
-        hint = of_other_options(wanted, runs, changes)
+        hint = of_other_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     if name in ("bars", "penalty"):
         warn_of_unequal(settings_with_runs(archive, **changes))
@@ -246,6 +246,14 @@ def what_is_missing(
     missing = f"no runs of this table in {source}; `fedactive paper run {name}` makes them"
     hint = of_other_options(experiments(name, **rows), runs, changes)
     return f"{missing}\n{hint}: show needs the same" if hint else missing
+
+
+def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
+    """Those of a table, or of one setting and its twin with the other selector, which are drawn together."""
+    if setting is None:
+        return experiments(table)
+    title = all_settings()[setting - 1].title
+    return [e for twin in all_settings() if twin.title == title for e in experiments_of(twin)]
 
 
 def warn_of_unequal(settings: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import Line, line_chart
-from fedactive.analysis.curves import percents
+from fedactive.analysis.curves import labelled_by_round, percents
 from fedactive.analysis.panels import Cell, Sortable
 from fedactive.analysis.significance import confidence_band
 
@@ -60,7 +60,7 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
     shown = mean.round(1)
     ranks = shown.rank(method="dense", ascending=False)
     ranks.loc[:, shown.nunique() < 2] = np.nan  # no contest, as in round 1
-    labelled = curves.groupby("al_round")["labelled"].mean()
+    labelled = labelled_by_round(curves)
     rounds = curves.groupby("strategy")["al_round"].max()
     seeds = curves.groupby("strategy")["seed"].nunique()
     rows = []

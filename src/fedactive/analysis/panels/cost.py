@@ -27,9 +27,11 @@ def cost_panel(curves: pd.DataFrame, seconds: pd.DataFrame) -> Values | None:
     common = runs.index[runs == points.index.unique("run").size]
     if common.empty:
         return None
-    what = f"AL rounds {common.min()} to {common.max()}, which all runs went through themselves,"
-    if len(common) == points.index.unique("al_round").size:
-        what = "one run"
+    what = "one run"
+    if len(common) < points.index.unique("al_round").size:
+        first, last = common.min(), common.max()
+        which = f"AL round {last}" if first == last else f"AL rounds {first} to {last}"
+        what = f"{which}, which all runs went through themselves,"
     strategy = points["strategy"].groupby("run").first()
     spent = timed[timed.index.isin(common, level="al_round")].groupby("run").sum(min_count=1)
     table = spent.groupby(strategy).mean().dropna(axis=1, how="all").fillna(0)
