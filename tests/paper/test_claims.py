@@ -157,3 +157,13 @@ def test_in_a_document_the_rule_comes_before_the_verdicts():
         "| **not held**: -1.05 ± 0.05 (2), paper -0.60 |\n" in table
     )
     assert "svhn" not in table  # nobody ran it
+
+
+def test_in_a_document_with_several_verdicts_the_rule_is_said_once():
+    block = "<!-- claims: until=20 -->\n<!-- end -->"
+    runs = at_20({("badge", model): seeds for model, seeds in WORSE_LOCALLY.items()})
+    text = filled(f"{block}\n{block}", runs)
+    assert text.count("Verdicts: ") == 2
+    assert text.index("A claim is *held*") < text.index("Verdicts: ")
+    assert text.count("A claim is *held*") == 1
+    assert filled(text, runs) == text

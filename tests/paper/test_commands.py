@@ -157,6 +157,20 @@ def test_a_figure_hints_at_them_too(store, runs, tmp_path):
     assert stopped_by(*options) == "None"
 
 
+def test_a_figure_of_the_first_seeds_goes_as_far_as_they_do(store, runs, tmp_path):
+    for seed, accuracies in ((1, [0.5, 0.6]), (2, [0.5])):
+        store(all_settings()[0].experiment("random", seed=seed, runs_dir=runs), accuracies)
+
+    def drawn(*options):
+        picture = tmp_path / "x.svg"
+        CliRunner().invoke(app, ["figure", "curves", "-o", str(picture), "--from", str(runs), *options])
+        return picture.read_bytes()
+
+    assert b"random  50.0 at 5%" in drawn()
+    assert b"random  60.0<" in drawn("--seeds", "1")
+    assert drawn() == drawn()  # to the byte, so that a picture under version control changes with its runs
+
+
 @pytest.mark.parametrize("command", [["show", "accuracy"], ["figure", "curves", "-o", "x.svg"]])
 def test_a_mistyped_folder_is_an_error(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)

@@ -115,18 +115,22 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
 
 @contextmanager
 def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure to draw on, saved at the end of the block; text stays text in svg files."""
+    """A figure to draw on, saved at the end of the block; text stays text in svg files.
+
+    The same figure is the same file: no date, no random names.
+    """
     import matplotlib  # here, for most commands draw nothing and need not wait for it
     from matplotlib.figure import Figure
 
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix[1:] not in known:
         raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{kind}" for kind in known))
-    with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "fedactive"}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         picture = io.BytesIO()
-        figure.savefig(picture, dpi=130, format=path.suffix[1:])
+        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+        figure.savefig(picture, dpi=130, format=path.suffix[1:], metadata=undated)
         write_output(path, picture.getvalue())
 
 

@@ -157,6 +157,7 @@ def figure(
         int | None, typer.Option(help="number of one setting, for `curves`", min=1, max=38)
     ] = None,
     category: Annotated[str, typer.Option(help="for `penalty`, one of " + ", ".join(CATEGORIES))] = OVERALL,
+    seeds: Seeds = None,
     fl_rounds: FlRounds = None,
     partition: Partition = None,
     schedule: Schedule = None,
@@ -172,7 +173,7 @@ def figure(
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = runs_in(source)
     changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
-    archive = Archive(runs)
+    archive = Archive(runs, seeds)
     try:
         draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:

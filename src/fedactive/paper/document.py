@@ -7,7 +7,8 @@ A table stands between two comments, of which the first says what it is:
 
 Its words are the name of a table and options of `fedactive paper show`. Of settings that the paper has no
 printed numbers of, `<!-- setting: 13 precision=bf16 -->` (see `fedactive paper settings`) has ours alone. The
-paper's claims with our verdicts stand after `<!-- claims: precision=bf16 -->`. Options are the same.
+paper's claims with our verdicts stand after `<!-- claims: precision=bf16 -->`, the first of these with the
+rule by which they are judged. Options are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
-from fedactive.paper.claims import claims
+from fedactive.paper.claims import claims, rule
 from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
@@ -72,6 +73,8 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
         if block["kind"] == "claims":
             chosen = given(words, block, "strategies")
             content = verdicts(claims(Archive(runs, chosen.pop("seeds", None)), **chosen))
+            if block.start() == document.find("<!-- claims:"):  # the rule is said once
+                content = f"{rule()}\n{content}"
         elif block["kind"] == "setting":
             chosen = given(words[1:], block, "datasets", "strategies")  # it has one dataset, all strategies
             content = setting(number(words, block), runs, chosen)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, rule
+from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE
 
 OFF = 1.5  # points of accuracy by which a number may differ from the paper's
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
@@ -76,7 +76,7 @@ def learning(curves: pd.DataFrame) -> str:
 
 
 def verdicts(claims: pd.DataFrame) -> str:
-    """The claims of `claims.claims`: the rule, how many were held, and a table with a column per percent.
+    """The claims of `claims.claims`: how many were held, and a table with a column per percent.
 
     A claim without any runs is left out.
     """
@@ -93,7 +93,7 @@ def verdicts(claims: pd.DataFrame) -> str:
     counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
     if uncounted := (judged & contrary).sum():
         counted += f"; not counted: {uncounted} of which the paper's own numbers say the opposite"
-    return f"{rule()}\nVerdicts: {counted}.\n\n{markdown(table)}"
+    return f"Verdicts: {counted}.\n\n{markdown(table)}"
 
 
 def verdict(claim: Any) -> str:
