@@ -40,6 +40,14 @@ def test_a_folder_is_read_in_order_of_names(folder):
     assert pool.report.sentences() == []
 
 
+def test_names_that_are_no_text_can_be_shown(folder):
+    os.rename(folder / "b.png", os.fsencode(folder) + b"/caf\xe9.png")
+    (folder / "z.png").write_bytes((folder / "caf\udce9.png").read_bytes())
+    pool = read_images(folder, SHAPE)
+    assert pool.names == ("a.PNG", "caf\udce9.png", "ward b/c.jpeg")
+    assert pool.report.sentences() == ["z.png is left out: the same picture as caf\\udce9.png"]
+
+
 def test_people_see_the_original(folder):
     pool = read_images(folder, (1, 4, 4))
     assert pool.picture(1) == ((folder / "b.png").read_bytes(), "image/png")

@@ -165,6 +165,16 @@ def test_a_site_is_served_once(coordinator, site):
     site.hold().close()  # whoever held it is gone
 
 
+def test_a_path_that_is_no_text_is_told(tmp_path):
+    write_pictures(tmp_path / "caf\udce9" / "images", 2)
+    (tmp_path / "classes.txt").write_text("a\nb\n")
+    with pytest.raises(UserError, match="the path of the images is no text in UTF-8; rename its folders"):
+        Site.init(
+            tmp_path / "north", "north", tmp_path / "caf\udce9" / "images", tmp_path / "classes.txt", None
+        )
+    assert not (tmp_path / "north").exists()
+
+
 def test_names_may_have_any_letters(tmp_path):
     write_pictures(tmp_path / "büld😀er", 2)
     (tmp_path / "classes.txt").write_text('café\n😀 "x"\n', encoding="utf-8")

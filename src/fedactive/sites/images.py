@@ -40,12 +40,13 @@ class Report:
     other_files: int = 0
 
     def sentences(self) -> list[str]:
+        """For people. Bytes of a name that are no text are shown as such: no page or terminal could."""
         lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
         lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
         if self.other_files:
             files = "1 file is" if self.other_files == 1 else f"{self.other_files} files are"
             lines.append(f"{files} left out: not {', '.join(ENDINGS)}")
-        return lines
+        return [line.encode(errors="backslashreplace").decode() for line in lines]
 
 
 class Pictures(Protocol):

@@ -73,9 +73,13 @@ class Site:
         # JSON's strings are TOML's, but for characters that JSON would write in two halves.
         lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
         try:
+            text = "".join(lines).encode()
+        except UnicodeEncodeError:
+            raise UserError("the path of the images is no text in UTF-8; rename its folders") from None
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)  # images and labels are nobody else's
-            write_atomically(folder / "site.toml", "".join(lines).encode())
+            write_atomically(folder / "site.toml", text)
             write_secret(folder / "page.secret", secrets.token_bytes(32))
             make_site_key(folder / "site.key", folder / "site.pub", name)
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -29,6 +29,11 @@ class Site:
     @property
     def address(self) -> str:
         return self.server.address
+
+    def show(self, images: ImagePool) -> None:
+        """Others than the usual ones."""
+        state = self.server.server.config.app.state
+        state.desk = replace(state.desk, images=images)
 
     def token(self, name: str, lead: bool = False) -> str:
         if name not in self.tokens:

@@ -2,11 +2,14 @@
 
 import resource
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from small_images import make_folder
 
 from fedactive.errors import ConfigurationError, UserError
+from fedactive.sites.images import Report
 from fedactive.sites.page.app import PageServer, create_app
 from fedactive.sites.page.view import classes_with_keys
 from fedactive.sites.store import Counts
@@ -245,6 +248,17 @@ def test_label_studio_over_http(site, signed_in):
     assert answer.json() == {"recorded": 0, "known_before": 1, "left_out": []}
     refused = client.post("/api/label-studio", content=b"holiday")
     assert (refused.status_code, refused.json()["error"][:20]) == (400, "this is no JSON file")
+
+
+def test_names_of_files_that_are_no_text_are_told_and_exported(site, signed_in, tmp_path):
+    pool = make_folder(tmp_path / "copied", "caf\udce9.png", "plain.png")
+    site.show(replace(pool, report=Report(duplicates=(("plain2.png", "caf\udce9.png"),))))
+    site.store.rounds.open("run", 1, range(2), "logo", None)
+    client = signed_in("ada", lead=True)
+    client.post("/api/answer", json={"sample": 0, "label": 3})
+    assert "the same picture as caf\\udce9.png" in client.get("/overview").raise_for_status().text
+    tasks = client.get("/label-studio.json").raise_for_status()
+    assert client.post("/api/label-studio", content=tasks.content).json()["known_before"] == 1
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fedactive.sites.label_studio import export_tasks
 from fedactive.sites.page import view
@@ -87,7 +88,8 @@ def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
 def export(desk: AtDesk, session: SignedIn, prefix: Annotated[str, Query(max_length=500)] = "") -> Response:
     tasks = export_tasks(desk.store, desk.images.names, desk.classes, prefix)
     headers = {"Content-Disposition": 'attachment; filename="label-studio.json"'}
-    return JSONResponse(tasks, headers=headers)
+    # In ASCII, which JSON can say everything in, also names of files that are no text.
+    return Response(json.dumps(tasks), media_type="application/json", headers=headers)
 
 
 @router.get("/sign-in")
