@@ -334,11 +334,19 @@ def test_a_request_fails_when_nothing_was_saved_and_only_then(site, signed_in, t
     assert set(statuses) == {200, 503}
 
 
-def test_a_picture_that_is_gone_is_no_crash(site, signed_in):
-    site.store.rounds.open("run", 1, [0, 99], "logo", None)  # more than there are images
+def test_a_picture_that_is_gone_is_no_crash_and_keeps_its_name(site, signed_in, tmp_path, caplog):
+    site.show(make_folder(tmp_path / "wards", "malignant/doe.png", "benign/roe.png"))
+    site.store.rounds.open("run", 1, [1, 99], "logo", None)  # more than there are images
+    (tmp_path / "wards" / "malignant" / "doe.png").unlink()
     client = signed_in("ada")
-    answer = client.get("/images/99")
-    assert (answer.status_code, answer.json()) == (400, {"error": "there is no image 99: the pool has 60"})
+    for sample in (1, 99):
+        answer = client.get(f"/images/{sample}")
+        told = {"error": f"Image {sample} cannot be shown. The site's log says why."}
+        assert (answer.status_code, answer.json()) == (404, told)
+    assert [record.getMessage() for record in caplog.records if "cannot be shown" in record.msg] == [
+        "image 1 cannot be shown: cannot read malignant/doe.png: No such file or directory",
+        "image 99 cannot be shown: there is no image 99: the pool has 2",
+    ]
 
 
 def test_the_page_is_served_elsewhere_only_with_a_certificate(site, tmp_path):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from fedactive.errors import DataError
 from fedactive.sites.label_studio import export_tasks
 from fedactive.sites.page import view
 from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
+
+log = logging.getLogger(__name__)
 
 FLAGGED_SHOWN = 60
 
@@ -80,7 +84,11 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 @router.get("/images/{sample}")
 def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
     desk.must_be_asked_for(sample)
-    content, kind = desk.images.picture(sample)
+    try:
+        content, kind = desk.images.picture(sample)
+    except DataError as error:  # names the file, which people who label are not to know
+        log.warning("image %d cannot be shown: %s", sample, error)
+        raise HTTPException(404, f"Image {sample} cannot be shown. The site's log says why.") from None
     return Response(content, media_type=kind)
 
 
