@@ -52,6 +52,11 @@ function show() {
 
 function progress() {
   const {counts, round, pace} = work;
+  if (work.queue === "round") {  // the next image may be another round's than the one before
+    for (const heading of document.querySelectorAll("title, h1, #heading")) {
+      heading.textContent = heading.textContent.replace(/^Round \d+/, `Round ${round.number}`);
+    }
+  }
   const decided = counts.requested - counts.pending;
   const mine = work.queue === "disputed" ? null : work.mine;  // where several people answer about each image
   const done = mine ? mine.answered : decided, left = mine ? mine.left : counts.pending;
