@@ -81,6 +81,22 @@ def test_states(site, signed_in):
     assert "Round 2 is done" in ada.get("/").text
 
 
+def test_what_is_left_over_for_others_is_told(site, signed_in):
+    site.store.rounds.open("run", 1, range(2), "logo", None)
+    site.store.rounds.close("run", 1)
+    ada, bob = signed_in("ada"), signed_in("bob")
+    ada.get("/late")  # she has both now
+    page = bob.get("/late").text
+    assert "Nothing is left over for you" in page
+    assert "2 images of earlier rounds are still with other people" in page
+    ada.post("/api/answer", json={"sample": 0, "label": 0, "queue": "late"})
+    assert "1 image of earlier rounds is still with other people" in bob.get("/late").text
+    ada.post("/api/answer", json={"sample": 1, "label": 0, "queue": "late"})
+    page = bob.get("/late").text
+    assert "<h1>Nothing is left over</h1>" in page
+    assert "Every image of the earlier rounds has its answers" in page
+
+
 def test_undo_and_history(site, signed_in):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     client = signed_in("ada")
