@@ -303,6 +303,24 @@ def test_undo_when_there_is_nothing_left_to_label(site, browse):
     assert (shown(ada), site.store.labels()) == (4, {})
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_undo_leads_to_the_image_from_whatever_page(site, browse, closed):
+    site.store.rounds.open("run", 1, [4], "logo", None)
+    ada = browse(site, "ada")
+    ada.press("2")
+    ada.wait("document.body.innerText.includes('Round 1 is done')")
+    if closed:
+        site.store.rounds.close("run", 1)
+    for path in ("/late", "/disagreements", "/"):
+        ada.go(site.address + path)
+        ada.press("Backspace")
+        ada.wait("document.getElementById('work')")
+        assert (shown(ada), site.store.labels()) == (4, {})
+        assert ada.run("return location.pathname") == ("/late" if closed else "/")
+        ada.press("2")
+        ada.wait("document.getElementById('wait')")
+
+
 def test_answers_come_from_label_studio(site, browse, tmp_path):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     choice = {"type": "choices", "value": {"choices": ["cross"]}}

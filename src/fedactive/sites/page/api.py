@@ -80,7 +80,12 @@ def answer(desk: AtDesk, session: FromThisPage, given: Answer) -> view.Values:
 def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
     undone = desk.store.answers.undo(session.annotator, given.key_of(session))
     work = view.work(desk.store, session.annotator, given.queue, view.AHEAD)
-    return work | {"undone": undone and _past(undone)}
+    if undone is None:
+        return work | {"undone": None}
+    asking = desk.store.rounds.asking_for(undone.sample)
+    late = asking is None or asking.closed is not None
+    queue: Queue = "disputed" if undone.final else "late" if late else "round"
+    return work | {"undone": _past(undone) | {"queue": queue}}
 
 
 @router.get("/history")

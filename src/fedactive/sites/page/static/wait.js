@@ -11,11 +11,13 @@ const outbox = new Outbox(wait.dataset.csrf, `outbox ${wait.dataset.annotator}`,
   onConfirmed: confirmed, onRefused: (change, message) => say(`Not saved: ${message}`), onTrouble: say,
 });
 
-function confirmed(change, {undone, state}) {
+const pages = {round: "/", late: "/late", disputed: "/disagreements"};  // by queue
+
+function confirmed(change, {undone}) {
   if (!outbox.empty) return;
   if (change.path !== "/api/undo") location.reload();  // an answer from before, sent only now
   else if (!undone) say("There is nothing to undo.");
-  else location.assign(undone.final ? "/disagreements" : state === "label" ? "/" : "/late");
+  else location.assign(pages[undone.queue]);
 }
 
 const undo = () => outbox.put("/api/undo", {queue: shown.queue});
