@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,6 +56,16 @@ def shown(browser):
 
 def done(browser, count):
     browser.wait(f"document.getElementById('done')?.textContent.startsWith('{count} of')")
+
+
+@contextmanager
+def offline(browser):
+    """The site does not answer this browser."""
+    network = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.chromium("Network.enable", {})
+    browser.chromium("Network.emulateNetworkConditions", network)
+    yield
+    browser.chromium("Network.emulateNetworkConditions", network | {"offline": False})
 
 
 def test_a_round_from_the_first_key_to_the_last(site, browse):
@@ -191,6 +202,18 @@ def test_a_guess_that_was_seen_is_recorded_whatever_comes_between(site, browse):
     assert [tuple(row) for row in seen] == [(0, 0), (1, 1), (2, 1), (3, 0)]
 
 
+def test_a_guess_that_cannot_be_had_is_told(site, browse):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    assert shown(ada) == 0
+    with offline(ada):
+        ada.press("g")
+        ada.wait("document.getElementById('status').textContent === 'No guess: the site does not answer.'")
+    site.store.annotators.renew("ada")  # which ends the session
+    ada.press("g")
+    ada.wait("document.getElementById('token')")
+
+
 def test_an_answer_that_is_never_accepted_holds_back_no_other(site, browse, monkeypatch):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     record = site.store.answers.record
@@ -257,13 +280,10 @@ def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.wait("document.getElementById('image').complete")
-    offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-    ada.chromium("Network.enable", {})
-    ada.chromium("Network.emulateNetworkConditions", offline)
-    ada.press("1", "2", "3")
-    ada.wait("document.getElementById('banner').textContent.includes('3 not saved yet; trying again')")
-    assert site.store.labels() == {}
-    ada.chromium("Network.emulateNetworkConditions", offline | {"offline": False})
+    with offline(ada):
+        ada.press("1", "2", "3")
+        ada.wait("document.getElementById('banner').textContent.includes('3 not saved yet; trying again')")
+        assert site.store.labels() == {}
     ada.wait(SAVED)
     assert site.store.labels() == {0: 0, 1: 1, 2: 2}
     ada.wait("document.getElementById('banner').hidden")

@@ -164,8 +164,12 @@ function refused(change, message) {
 
 async function guess() {
   const item = shown;
-  const result = await (await fetch(`/api/guess/${item.sample}`)).json();
+  if (!item) return;
+  const answer = await fetch(`/api/guess/${item.sample}`).catch(() => null);
+  if (answer?.status === 401) return location.assign("/sign-in");
+  const result = await answer?.json().catch(() => null);
   if (item !== shown) return;
+  if (!answer?.ok || !result) return say(`No guess: ${result?.error || "the site does not answer."}`);
   byId("guess").textContent = result.label === null ? "No guess yet"
     : `${classes[result.label][1]} (${Math.round(100 * result.probability)}%)`;
 }
