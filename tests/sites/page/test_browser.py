@@ -289,6 +289,13 @@ def test_answers_survive_a_reload_and_a_site_that_is_away(site, browse):
     ada.wait("document.getElementById('banner').hidden")
 
 
+def test_the_waiting_page_tells_that_the_site_is_away_and_no_longer(site, browse):
+    ada = browse(site, "ada")
+    with offline(ada):
+        ada.wait("document.getElementById('status').textContent.startsWith('The site does not answer')")
+    ada.wait("document.getElementById('status').textContent === ''")
+
+
 def test_an_answer_survives_the_end_of_the_session(site, browse):
     site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")

@@ -28,12 +28,17 @@ addEventListener("keydown", event => {
 
 const facts = work => JSON.stringify([work.state, work.counts, work.round]);
 
+let away = false;
+
 async function look() {
   try {
     const answer = await fetch(`/api/next?queue=${shown.queue}&count=1`);
     if (answer.status === 401) return location.assign("/sign-in");
     if (answer.ok && facts(await answer.json()) !== facts(shown)) return location.reload();
+    if (away) say("");
+    away = false;
   } catch {
+    away = true;
     say("The site does not answer. Trying again.");
   }
   setTimeout(look, 3000);
