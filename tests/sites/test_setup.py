@@ -165,6 +165,34 @@ def test_a_site_is_served_once(coordinator, site):
     site.hold().close()  # whoever held it is gone
 
 
+def test_a_signal_ends_a_site_in_good_order_also_while_it_trains(tmp_path):
+    program = """
+import signal, sys, threading, time, torch
+from pathlib import Path
+from fedactive.sites import commands
+from fedactive.sites.site import Site
+
+training = threading.Event()
+
+def train():
+    layer, images = torch.nn.Conv2d(1, 8, 3), torch.zeros(8, 1, 16, 16)
+    while True:
+        layer(images).sum().backward()
+        training.set()
+
+class Training:
+    def serve(self, *_):
+        threading.Thread(target=train, daemon=True).start()
+        training.wait()
+        signal.raise_signal(signal.SIGTERM)
+
+Site.open = lambda folder: Training()
+commands.site_serve(Path("north"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_a_path_that_is_no_text_is_told(tmp_path):
     write_pictures(tmp_path / "caf\udce9" / "images", 2)
     (tmp_path / "classes.txt").write_text("a\nb\n")

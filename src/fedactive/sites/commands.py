@@ -6,6 +6,7 @@ What they need is imported when they run: the package works without the extra `s
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -209,7 +210,12 @@ def site_serve(
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
     pair = (certificate, key) if certificate and key else None
-    Site.open(folder).serve(host, port, pair, device, guess)
+    try:
+        Site.open(folder).serve(host, port, pair, device, guess)
+    except SystemExit:
+        # All is closed. But a training that is going on cannot be told to end, and under it Python would
+        # abort, with images in the core dump; what it would have sent is asked for again.
+        os._exit(0)
 
 
 @contextmanager
