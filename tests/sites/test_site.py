@@ -224,7 +224,8 @@ def test_people_are_told_once_what_keeps_the_site_from_the_coordinator(tmp_path,
     assert caplog.messages == [
         "the coordinator cannot be reached at c:1; trying again",
         "the certificate at c:1 is not the one of the invitation",
-        f"the coordinator at c:1 has not admitted this site (yet): send it {tmp_path}/site.pub",
+        f"the coordinator at c:1 has not admitted this site (yet): send it {tmp_path}/site.pub; "
+        "a site that was dismissed needs a new key: remove site.pub and give `fedactive site init` again",
         "connected to the coordinator at c:1",
         f"the SuperNode ended (see {tmp_path}/flower.log) and is started again",
     ]

@@ -21,7 +21,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0  # seconds before a SuperNode that ended 
 
 # What a SuperNode says, and what that means to the people at the site.
 CONNECTED = "connected to the coordinator at {address}"
-NOT_ADMITTED = "the coordinator at {address} has not admitted this site (yet): send it {folder}/site.pub"
+NOT_ADMITTED = (
+    "the coordinator at {address} has not admitted this site (yet): send it {folder}/site.pub; "
+    "a site that was dismissed needs a new key: remove site.pub and give `fedactive site init` again"
+)
 MEANINGS = {
     "SuperNode ID": CONNECTED,
     "Connection successful": CONNECTED,
