@@ -22,7 +22,7 @@ from fedactive.errors import UserError
 from fedactive.query import STRATEGIES
 from fedactive.runs import read_checkpoint
 from fedactive.sites import correspondence, field
-from fedactive.sites.messages import NO_LABELS, PROBLEMS
+from fedactive.sites.messages import NO_LABELS, NOT_ASKED, PROBLEMS
 from fedactive.sites.plan import Plan, Rules
 from fedactive.sites.site import Site
 from fedactive.sites.store import LabelStore, StoreError
@@ -229,6 +229,31 @@ def test_a_restored_site_says_what_is_pending(small, tmp_path):
     run_field(experiment, tmp_path, transport)
     budget = transport.trainers[0].session.simulation.split.budget
     assert statuses == [(budget, budget), (budget, 0)]
+
+
+def test_a_site_that_was_restored_as_a_whole_is_asked_again(small, tmp_path):
+    """From a backup of its folder from before the round that is going on: it knows nothing of that."""
+    experiment = small(rounds=2, fl_rounds=1, strategy="entropy")
+    transport = loopback(experiment, tmp_path)
+    statuses = []
+
+    def restore_once(k, request, reply):
+        if k == 0 and (request.kind, request.al_round) == ("query", 1):
+            shutil.copytree(transport.trainers[0].folder, tmp_path / "runs of the backup")
+            back_up(transport.annotators[0].store, tmp_path / "copy.sqlite")
+        if k == 0 and (request.kind, request.al_round) == ("label_status", 2):
+            if not statuses:
+                shutil.rmtree(transport.trainers[0].folder)
+                shutil.copytree(tmp_path / "runs of the backup", transport.trainers[0].folder)
+                restored(transport, tmp_path / "copy.sqlite")
+                reply = transport.trainers[0].answer(request)
+            statuses.append(reply.problem)
+            assert len(statuses) < 5
+        return reply
+
+    transport.tamper = restore_once
+    run_field(experiment, tmp_path, transport)
+    assert statuses == [1 + PROBLEMS.index(NOT_ASKED), 0]
 
 
 # ------------------------------------------------------------------------------------------ the clock jumps

@@ -102,18 +102,20 @@ class Sites:
             measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
             return label_counts(reply), measured
 
-        def look(sites: set[int], close: bool) -> None:
+        def look(sites: set[int], close: bool) -> set[int]:
+            """How far they are; returns those that are there and cannot tell."""
             there, settings = self.online() & sites, {"close": int(close), "deadline": deadline or 0.0}
-            asked.update(
-                self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
-            )
+            told = self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
+            asked.update(told)
+            return there - told.keys()
 
         for _ in looks():
-            look(set(asked), close=False)
+            # A site whose folder was restored from before this round does not know that it was asked.
+            forgetful = look(set(asked), close=False)
             settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
             replies = self.sites.ask(
                 "query",
-                self.online() - asked.keys(),
+                self.online() - (asked.keys() - forgetful),
                 chosen,
                 al_round=al_round,
                 settings=settings,
