@@ -26,10 +26,12 @@ from typer.testing import CliRunner
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
+from fedactive.files import write_json
 from fedactive.sites import coordinator as admission
 from fedactive.sites.commands import site_app
 from fedactive.sites.coordinator import Coordinator
 from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, gate
+from fedactive.sites.flower.processes import free_port
 from fedactive.sites.journal import Journal, read_status
 from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.site import Site, read_test_images
@@ -145,6 +147,12 @@ def test_a_coordinator_that_does_not_serve_says_so(coordinator, site):
         coordinator.admit(site.folder / "site.pub", None)
     with pytest.raises(UserError, match="no site is admitted"):
         coordinator.keep_plan('dataset = "digits"')
+
+
+def test_a_coordinator_that_was_killed_says_so(coordinator, site):
+    write_json(coordinator.folder / "serving.json", {"address": f"127.0.0.1:{free_port()}", "pid": 1})
+    with pytest.raises(UserError, match=r"does not answer .*; is `fedactive coordinator serve` running\?"):
+        coordinator.admit(site.folder / "site.pub", None)
 
 
 def test_a_site_that_has_not_joined_says_so(site):

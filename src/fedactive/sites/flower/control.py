@@ -142,4 +142,5 @@ def told() -> Iterator[None]:
             detail = f"error {error.response.status_code}"
         raise UserError(f"Flower refused: {detail}") from None
     except httpx.TransportError as error:
-        raise UserError(f"the coordinator's SuperLink does not answer: {error}") from None
+        question = "is `fedactive coordinator serve` running?"
+        raise UserError(f"the coordinator's SuperLink does not answer ({error}); {question}") from None
