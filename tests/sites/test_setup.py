@@ -269,6 +269,25 @@ def test_a_dismissed_site_keeps_its_number_in_runs_that_began_with_it_and_is_in_
     assert coordinator.keep_plan(text).experiment.clients == 4
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_plan_about_other_images_is_no_plan_of_a_run_that_has_begun(coordinator, monkeypatch, ended):
+    admitted(coordinator, 1)
+    text = 'dataset = "chest"\n[images]\nclasses = ["a", "b"]\nsize = 16\n'
+    begun = coordinator.keep_plan(text)
+    assert coordinator.keep_plan(text.replace("16", "32")).images.size == 32  # it has not
+    coordinator.keep_plan(text)
+    coordinator.begin(begun)
+    monkeypatch.setattr(admission, "completed_rounds", lambda _: begun.experiment.rounds if ended else 1)
+    assert coordinator.keep_plan(text + "[field]\ndeadline = 2") == coordinator.plan(begun.experiment.name)
+    with pytest.raises(
+        ConfigurationError, match=r"images.size: 32 was given, allowed is 16, as this run began"
+    ):
+        coordinator.keep_plan(text.replace("16", "32"))
+    assert coordinator.plan(begun.experiment.name).images == begun.images
+    other = coordinator.keep_plan(text.replace("chest", "chest-32").replace("16", "32"))
+    assert other.experiment.name != begun.experiment.name
+
+
 # -------------------------------------------------------------------------------------------- the gate
 
 

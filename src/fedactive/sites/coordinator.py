@@ -26,7 +26,7 @@ from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import make_authority_and_certificate, read_public_key
 from fedactive.sites.names import checked_name
-from fedactive.sites.plan import Plan
+from fedactive.sites.plan import Plan, card_to_plain
 
 FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # tells the ServerApp, which Flower starts, whose it is
 
@@ -126,11 +126,23 @@ class Coordinator:
     # --- plans
 
     def keep_plan(self, text: str) -> Plan:
-        """Check a plan and keep it; a plan of the same run replaces it."""
+        """Check a plan and keep it; a plan of the same run replaces it, if it is about the same images."""
         plan = self.parse_plan(text)
+        self.check_images(plan)
         (self.folder / "plans").mkdir(exist_ok=True)
         write_atomically(self.plan_file(plan.experiment.name), text.encode())
         return plan
+
+    def check_images(self, plan: Plan) -> None:
+        """The name of a run does not tell the table [images], so one that has begun holds on to it."""
+        name = plan.experiment.name
+        if not read_names(self.run_folder(plan)) or not self.plan_file(name).exists():
+            return
+        begun = card_to_plain(self.plan(name).images)
+        for key, value in card_to_plain(plan.images).items():
+            if value != begun[key]:
+                allowed = f"{begun[key]!r}, as this run began; a dataset of another name makes another run"
+                raise ConfigurationError(f"images.{key}", value, allowed)
 
     def plan(self, name: str) -> Plan:
         """The plan of the run with this name, which has begun."""
