@@ -192,12 +192,14 @@ REFUSED = (
 STRANGER = (
     "ERROR: SSL/TLS handshake error detected.\n[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed\n"
 )
+STALE = "INFO: Run ID 15187698992561053014 is not in `RUNNING` status. Ignoring reply message 181fa5f2.\n"
+RECEIVED = "INFO: Receiving: query message (ID: 9d984ee6)\nINFO: Received successfully\n"
 LIVES = [
     ["Starting Flower SuperNode\n", UNREACHABLE, UNREACHABLE, STRANGER],
     [STRANGER],
     [REFUSED],
     [REFUSED],
-    ["INFO: SuperNode ID: 834063787505473073\n"],
+    ["INFO: SuperNode ID: 834063787505473073\n", UNREACHABLE, STALE, UNREACHABLE, RECEIVED],
     [],
 ]
 
@@ -227,6 +229,8 @@ def test_people_are_told_once_what_keeps_the_site_from_the_coordinator(tmp_path,
         f"the coordinator at c:1 has not admitted this site (yet): send it {tmp_path}/site.pub; "
         "a site that was dismissed needs a new key: remove site.pub and give `fedactive site init` again",
         "connected to the coordinator at c:1",
+        *2
+        * ("the coordinator cannot be reached at c:1; trying again", "connected to the coordinator at c:1"),
         f"the SuperNode ended (see {tmp_path}/flower.log) and is started again",
     ]
 

@@ -28,6 +28,8 @@ NOT_ADMITTED = (
 MEANINGS = {
     "SuperNode ID": CONNECTED,
     "Connection successful": CONNECTED,
+    "is not in `RUNNING` status": CONNECTED,  # all that is said after a coordinator was away
+    "Received successfully": CONNECTED,
     "Connection attempt failed": "the coordinator cannot be reached at {address}; trying again",
     "CERTIFICATE_VERIFY_FAILED": "the certificate at {address} is not the one of the invitation",
     "SSL: ": "what answers at {address} does not speak like a coordinator",
