@@ -420,6 +420,13 @@ def test_pages_fit_the_screen(site, browse, width, height, classes):
         return left < 0 || right > innerWidth || e.scrollWidth > e.clientWidth;
     }).map(e => e.innerText)"""
     assert ada.run(cut_off) == []
+    ada.run("[...document.querySelectorAll('[data-label]')].at(-1).click()")  # of the longest name
+    ada.press("Left")
+    ada.wait("document.getElementById('which').textContent.startsWith('Earlier image')")
+    tools = (
+        "[...document.querySelectorAll('.tools button, #which')].map(e => e.getBoundingClientRect().right)"
+    )
+    assert max(ada.run(f"return {tools}")) < ada.run("return stage.getBoundingClientRect().right")
     last = "return document.querySelector('[data-do=undo]').getBoundingClientRect().bottom <= innerHeight"
     assert ada.run(last)  # everything that answers is on the screen without scrolling
     background = ada.run("return getComputedStyle(document.body).backgroundColor")
