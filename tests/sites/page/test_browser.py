@@ -393,6 +393,8 @@ def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
 
 def test_disagreements_are_decided(site, browse):
     ada = at_a_disagreement(site, browse)
+    progress = ada.run("return document.querySelector('.progress').innerText").split("\n")
+    assert progress[:2] == ["Disagreements", "1 to decide"]  # and not what is left of the round
     ada.press("2")
     ada.wait("document.body.innerText.includes('No disagreements')")
     assert site.store.labels() == {3: 1}

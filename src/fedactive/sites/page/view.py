@@ -52,6 +52,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "round": _round(current),
         "counts": counts,
         "mine": mine,
+        "disputed": len(store.queues.disputed()) if queue == "disputed" else None,
         "pace": pace(store, annotator),
     }
 

@@ -58,10 +58,12 @@ function progress() {
     }
   }
   const decided = counts.requested - counts.pending;
-  const mine = work.queue === "disputed" ? null : work.mine;  // where several people answer about each image
-  const done = mine ? mine.answered : decided, left = mine ? mine.left : counts.pending;
+  const {mine, disputed} = work;  // mine: where several people answer about each image
+  const done = mine ? mine.answered : decided, left = disputed ?? (mine ? mine.left : counts.pending);
+  byId("bar").hidden = disputed !== null;  // nobody knows how many there will be
   byId("bar").value = done + left ? done / (done + left) : 0;
-  byId("done").textContent = mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
+  byId("done").textContent = disputed !== null ? `${disputed} to decide`
+    : mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
     : `${decided} of ${counts.requested} done, ${left} left`;
   byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]
     .filter(Boolean).join(", ");
