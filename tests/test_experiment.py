@@ -90,6 +90,13 @@ def test_toml_round_trip(experiment):
     assert again.hash == experiment.hash
 
 
+def test_numbers_of_arrays_are_plain_numbers():
+    (seed,), (alpha,) = np.array([3]), np.linspace(0.5, 1, 1)
+    e = Experiment(seed=seed, alpha=alpha, clients=np.int32(20), lr=np.float32(0.5))
+    assert [type(value) for value in (e.seed, e.alpha, e.clients, e.lr)] == [int, float, int, float]
+    assert e == Experiment.from_toml(e.to_toml()) == Experiment(seed=3, alpha=0.5, clients=20, lr=0.5)
+
+
 def test_flags_win_over_the_file_and_may_be_text():
     e = Experiment.from_toml('strategy = "random"\nalpha = 1', alpha="inf", seed="7")
     assert (e.strategy, e.alpha, e.seed) == ("random", math.inf, 7)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedactive.errors import ConfigurationError, unknown_name
 
 
@@ -75,6 +77,8 @@ def settings_of(cls: Any) -> list[Setting]:
 
 def check(item: Setting, value: Any) -> Any:
     """The value as the setting's own type; ConfigurationError if it is of another type or not allowed."""
+    if isinstance(value, np.generic):
+        value = value.item()  # a number of an array: it would be written as np.float64(0.1)
     if item.kind is float and type(value) is int:
         value = float(value)  # so that alpha = 1 and alpha = 1.0 are the same run
     if item.kind is Path and isinstance(value, str):
