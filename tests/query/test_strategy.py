@@ -97,6 +97,22 @@ def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
     assert Experiment(strategy="tempered", strategy_options="temperature=0.50").strategy_options == ""
 
 
+@dataclass(frozen=True)
+class Whole(Tempered):
+    name = "whole"
+    temperature: float = parameter(0.5, (0, 0.5, 1), "with choices that are written as whole numbers")
+
+
+@pytest.mark.parametrize("text", ["1", "1.0", "1e0"])
+def test_a_choice_may_be_written_as_it_is_listed(monkeypatch, text):
+    monkeypatch.setitem(STRATEGIES, "whole", Whole)
+    assert make_strategy("whole", "none", f"temperature={text}") == Whole(1)
+    assert make_strategy("whole", "none", "temperature=0") == Whole(0)
+    assert Experiment(strategy="whole", strategy_options=f"temperature={text}").strategy_options == (
+        "temperature=1"
+    )
+
+
 def test_a_run_uses_its_options(monkeypatch, small):
     monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
     queried = run(small(strategy="tempered", strategy_options="temperature=0.1", rounds=2)).selections

@@ -205,9 +205,10 @@ def _choice(item: dataclasses.Field[Any], text: str) -> Any:
     choices = {str(choice): choice for choice in item.metadata["choices"]}
     default: Any = item.default
     kind = type(default)
-    if kind is not bool:  # of which every text would be true
+    if text not in choices and kind is not bool:  # of which every text would be true
         with suppress(ValueError):
-            text = str(kind(text))
+            number = kind(text)
+            text = next((written for written, choice in choices.items() if choice == number), text)
     if text not in choices:
         raise unknown_name(f"strategy_options: {item.name}", text, choices)
     return choices[text]
