@@ -121,6 +121,11 @@ def test_the_table_is_of_the_rounds_asked_for_with_deviation_and_number_of_seeds
     assert done.stdout.endswith(f"\nnow: fedactive report {tmp_path} -o report.html\n")
 
 
+def test_a_space_may_follow_a_comma(tmp_path):
+    done = compare(tmp_path, strategy="random, logo", model="cnn4, nonsense")
+    assert "model: 'nonsense' was given" in done.stderr
+
+
 def test_options_of_a_strategy_are_separated_by_semicolons(tmp_path):
     done = compare(tmp_path, "--strategy-options", "micro=entropy;micro=nonsense", strategy="logo")
     assert done.returncode == 2

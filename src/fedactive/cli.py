@@ -105,7 +105,11 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
     """
     load_plugin(plugin)
     separator = {"strategy_options": ";"}
-    given = {name: text.split(separator.get(name, ",")) for name, text in flags.items() if text is not None}
+    given = {
+        name: [value.strip() for value in text.split(separator.get(name, ","))]
+        for name, text in flags.items()
+        if text is not None
+    }
     grid = expand(parse_toml(read_config(config)) | given)
     require_data(grid)
     experiments, jobs = shared_among(grid, jobs)

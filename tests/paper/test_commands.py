@@ -247,7 +247,7 @@ def test_an_unknown_name_is_one_sentence(command):
         ),
         (["accuracy", "--until", "nan"], "until: nan was given, allowed is at least one budget, 5%"),
         (["ensembles", "--strategies", "finetune"], "did you mean 'finetune_badge'"),
-        (["ensembles", "--strategies", "finetune_badge"], "fedactive data get cifar10"),  # so far so good
+        (["ensembles", "--strategies", "logo, finetune_badge"], "fedactive data get cifar10"),  # good
         (["emd", "--alphas", "0.1,inf", "--rhos", "1,20"], "fedactive data get cifar10"),
     ],
 )

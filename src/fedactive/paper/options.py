@@ -65,7 +65,7 @@ def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], ch
 
 
 def names(text: str | None) -> list[str] | None:
-    return text.split(",") if text else None
+    return [name.strip() for name in text.split(",")] if text else None
 
 
 def numbers(option: str, text: str) -> list[float]:
