@@ -24,6 +24,7 @@ def test_rounds_follow_dataset_and_budget():
     assert Experiment(dataset="svhn").rounds == 12
     assert Experiment(budget=20).rounds == 4
     assert Experiment(dataset="svhn", budget=1).rounds == 60
+    assert Experiment(budget=0.1, rounds=1001).rounds == 1001  # all of them, and one for what rounding leaves
 
 
 def test_selector_is_settled_by_the_strategy():

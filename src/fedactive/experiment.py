@@ -146,8 +146,8 @@ class Experiment:
         if self.rounds == 0:
             until = DATASETS.get(self.dataset, DatasetCard).label_until
             settle(self, "rounds", max(1, round(until / self.budget)))
-        if self.budget * self.rounds > 100 + self.budget:
-            most = int(100 / self.budget) + 1  # one more for what rounding leaves
+        most = int(100 / self.budget) + 1  # one more for what rounding leaves
+        if self.rounds > most:
             at_most = f"at most {most} with a budget of {self.budget:g}%"
             raise ConfigurationError("rounds", self.rounds, at_most)
 
