@@ -8,15 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from curve_tables import against
 
 from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
 from fedactive.analysis.export import export
-from fedactive.analysis.panels import images
+from fedactive.analysis.panels import comparisons, images
 from fedactive.analysis.panels.accuracy import accuracy_table, band_note
 from fedactive.analysis.panels.class_balance import emd_curves
 from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.report import write_report
+from fedactive.analysis.significance import paired_tests
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.laboratory import run_all
@@ -91,6 +93,12 @@ def test_means_over_fewer_seeds_say_so():
     assert few not in "".join(shown["b"])
     assert "Not all points have equally many seeds: see the table." in band_note(table)
     assert "Not all" not in band_note(table[table["al_round"] == 1].query("strategy == 'a'"))
+
+
+def test_a_difference_that_is_the_same_for_all_seeds_has_no_p():
+    tests = paired_tests(against([[1, 2], [3, 3]]))
+    ((_, cells),) = comparisons.tests_panel(tests, {"a", "b"})["table"].rows
+    assert [str(cell.text) for cell in cells] == ["0", "0", "1", "2", "+3.0", "–"]
 
 
 def test_small_budgets_have_headings_that_differ():

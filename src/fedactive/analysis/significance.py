@@ -26,8 +26,9 @@ AVERAGE = "average"  # name of the penalty matrix's last row
 # image more or less moves the mean of five FL rounds by 0.0001 even if there are 200,000 of them.
 ROUNDING = 1e-9
 
-# Why there is no test, by the number of seeds in common.
+# Why there is no test: by the number of seeds in common, or because these all say the same.
 NOTHING_IN_COMMON, ONE_SEED = "nothing in common", "one seed"
+EQUAL = "equal differences"
 REASONS = {0: NOTHING_IN_COMMON, 1: ONE_SEED}
 
 
@@ -103,7 +104,7 @@ def paired_tests(curves: pd.DataFrame) -> pd.DataFrame:
 
     `n` seeds in common, `mean_difference` (i minus j, percentage points), `t`, two-sided `p` with n - 1
     degrees of freedom, `p_holm` corrected for all pairs tested in that round and setting, `significant`
-    (p_holm below 5%), and the `reason` if there is no test; t, p and p_holm are NaN then.
+    (p_holm below 5%), and the `reason` if there is no test; p and p_holm are NaN then, and t without seeds.
     """
     rows = []
     for setting, accuracy in _settings(curves):
@@ -114,11 +115,14 @@ def paired_tests(curves: pd.DataFrame) -> pd.DataFrame:
                 rows.append((setting, al_round, i, j, n, mean, t))
     columns = ["setting", "al_round", "i", "j", "n", "mean_difference", "t"]
     tests = pd.DataFrame(rows, columns=columns).sort_values(columns[:4], ignore_index=True)
-    # As scipy.stats.ttest_rel, which warns or says NaN where differences do not vary.
-    tests["p"] = 2 * scipy.stats.t.sf(tests["t"].abs().astype(float), df=tests["n"].astype(float) - 1)
+    # As scipy.stats.ttest_rel, but for differences that do not vary. Normal ones always do;
+    # accuracies are counts of test images, whose differences agree by chance where seeds are few.
+    size = tests["t"].abs().astype(float)
+    equal = np.isinf(size)
+    tests["p"] = 2 * scipy.stats.t.sf(size.mask(equal), df=tests["n"].astype(float) - 1)
     tests["p_holm"] = tests.groupby(["setting", "al_round"])["p"].transform(holm).astype(float)
     tests["significant"] = tests["p_holm"] < SIGNIFICANCE
-    tests["reason"] = [REASONS.get(n, "") for n in tests["n"]]
+    tests["reason"] = np.where(equal, EQUAL, [REASONS.get(n, "") for n in tests["n"]])
     return _like(curves, tests)
 
 

@@ -30,16 +30,17 @@ def tests_panel(tests: pd.DataFrame, strategies: set[str]) -> Values:
 
 
 def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[Cell]]:
-    """The one that is better in the last round comes first."""
+    """The one that is better in the last round comes first. There may be no p there: see `paired_tests`."""
     last = rounds.iloc[-1]
     gain = rounds["mean_difference"]
     if last["mean_difference"] < 0:
         i, j, gain = j, i, -gain
     sure = rounds["significant"]
-    counts = (sure & (gain > 0)).sum(), (sure & (gain < 0)).sum(), len(rounds), last["n"]
+    counts = (sure & (gain > 0)).sum(), (sure & (gain < 0)).sum(), rounds["p"].count(), last["n"]
     end, p, kind = abs(gain.iloc[-1]), last["p_holm"], "best" if last["significant"] else ""
+    sureness = "–" if pd.isna(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
     cells = [Cell(n, n) for n in counts]
-    cells += [Cell(end, f"+{end:.1f}", kind), Cell(p, "<0.001" if p < 0.001 else f"{p:.3f}", kind)]
+    cells += [Cell(end, f"+{end:.1f}", kind), Cell(p, sureness, kind)]
     return f"{i} over {j}", cells
 
 
