@@ -161,6 +161,21 @@ def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        "chosen",
+        "Selection(chosen.tolist(), score[chosen])",
+        "Selection(chosen, score[chosen].numpy())",
+        "Selection(chosen.float(), score[chosen])",
+    ],
+)
+def test_a_query_that_is_no_selection_of_tensors_is_told(plugin, small, answer):
+    load_file(changed(plugin, "Selection(chosen, score[chosen])", answer))
+    with pytest.raises(UserError, match="strategy disagreement returned something else than a Selection of"):
+        run(small(strategy="disagreement", rounds=2, fl_rounds=1))
+
+
+@pytest.mark.parametrize(
     ("declared", "sentence"),
     [
         ('"lokal"', "needs of strategy disagreement: 'lokal' was given, .* did you mean 'local'"),

@@ -156,6 +156,12 @@ def register(strategy: S) -> S:
 
 def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: int) -> None:
     """So many different positions of the pool as asked for: a mistake must not become a result."""
+    parts = (chosen.indices, chosen.scores) if isinstance(chosen, Selection) else ()
+    if not parts or not all(isinstance(part, Tensor) for part in parts) or parts[0].is_floating_point():
+        raise UserError(
+            f"strategy {strategy.name} returned something else than a Selection of two torch tensors, "
+            "positions as whole numbers and their scores"
+        )
     wanted = min(budget, size)
     right = {i for i in chosen.indices.tolist() if 0 <= i < size}
     if not len(chosen.indices) == len(right) == wanted:
