@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedactive.data import load
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.experiment import Experiment
 
@@ -150,6 +151,14 @@ def test_a_path_stays_as_given_and_comes_back_from_toml(tmp_path, monkeypatch):
     assert Experiment(dataset=Path(e.dataset)) == e
     assert e.rounds == 12
     assert e.name.startswith("my-own-file-logo-both-s1-")
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_own_file(tmp_path / "x.npz")
+    e = Experiment.from_toml('dataset = "~/x.npz"\ndata_dir = "~/data"', runs_dir="~/runs")
+    assert (e.data_dir, e.runs_dir) == (tmp_path / "data", tmp_path / "runs")
+    assert load(e.dataset, e.data_dir, e.dataset_sha256).image_shape == (1, 8, 8)
 
 
 def test_a_run_is_known_by_name_and_content_of_the_file_and_not_by_its_place(tmp_path):

@@ -11,6 +11,11 @@ from typing import Any
 from fedactive.errors import RunError
 
 
+def at_home(path: str | Path) -> Path:
+    """The path, `~` replaced by the home folder: in files and after `=` no shell does that."""
+    return Path(os.path.expanduser(path))
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Afterwards the file has the new content or, whatever happens, still the old one."""
     os.replace(write_partial(path, content), path)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedactive.errors import ConfigurationError, unknown_name
+from fedactive.files import at_home
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ def check(item: Setting, value: Any) -> Any:
         value = value.item()  # a number of an array: it would be written as np.float64(0.1)
     if item.kind is float and type(value) is int:
         value = float(value)  # so that alpha = 1 and alpha = 1.0 are the same run
-    if item.kind is Path and isinstance(value, str):
-        value = Path(value)
+    if item.kind is Path and isinstance(value, str | Path):
+        value = at_home(value)
     if item.kind is str and isinstance(value, Path):
         value = str(value)  # of a dataset, for one
     right_type = isinstance(value, item.kind) and not isinstance(value, bool) and value == value  # not NaN
