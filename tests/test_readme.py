@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fedactive
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,6 +20,10 @@ def test_the_example_runs_and_prints_an_accuracy_per_round(tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\d\s+0\.\d+", done.stdout, re.MULTILINE)) == 3
     assert len(list((tmp_path / "runs").glob("digits-*"))) == 1
+
+
+def test_the_names_of_the_example_are_there_to_complete():
+    assert {"Experiment", "Result", "Silent", "run"} <= set(dir(fedactive))
 
 
 def test_the_first_thing_are_the_two_commands():

@@ -28,3 +28,8 @@ def __getattr__(name: str) -> Any:
     from fedactive import experiment, laboratory, progress
 
     return getattr({"Experiment": experiment, "Silent": progress}.get(name, laboratory), name)
+
+
+def __dir__() -> list[str]:
+    """With the names that are not imported yet, so that notebooks complete them."""
+    return [*globals(), *__all__]
