@@ -17,9 +17,11 @@ import torch
 from rich.console import Console
 
 import fedactive.compare
+from fedactive.cli import print_result
 from fedactive.compare import Comparison, Job, progress_line
 from fedactive.errors import RunError
 from fedactive.laboratory import run
+from fedactive.progress import Silent
 from fedactive.query.plugins import load_file
 
 SMALL = {
@@ -139,6 +141,21 @@ def test_a_log_file_tells_where_the_logs_are_and_how_far_it_has_got(tmp_path, sm
     first, *lines = console.file.getvalue().splitlines()
     assert first == f"1 runs, 0 done before, 1 at a time; their logs: {tmp_path}/logs"
     assert lines[0] == "FL rounds 0/3"
+
+
+def test_training_that_diverged_is_told(tmp_path, small, capsys):
+    """Weights that are no numbers still have an accuracy: that of the first class."""
+    diverged = small(strategy="random", rounds=1, lr=100, momentum=0.999, batch_size=2, local_epochs=5)
+    sound = small(strategy="random", rounds=1)
+    for experiment in (diverged, sound):
+        print_result(run(experiment, Silent()))
+    sentence = "training diverged in AL round 1, FL round 1: the loss is not a number; try a smaller --lr"
+    assert capsys.readouterr().err == f"{sentence}\n"
+    console = Console(file=io.StringIO(), width=200)
+    comparison = Comparison([diverged], 1, console=console)
+    for experiment in (diverged, sound):
+        comparison.finish(Job(experiment, ""))
+    assert console.file.getvalue().count(sentence) == 1
 
 
 def test_the_time_left_is_told_in_minutes_or_hours():

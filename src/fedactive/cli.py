@@ -35,7 +35,7 @@ from fedactive.query.strategy import parameters_of
 from fedactive.runs import is_finished
 from fedactive.settings import Setting, settings_of
 from fedactive.sites.commands import coordinator_app, site_app
-from fedactive.state import LAST_FL_ROUNDS
+from fedactive.state import LAST_FL_ROUNDS, divergence
 
 app = typer.Typer(
     help="Federated active learning: clients that keep their data train one model and choose what to label.",
@@ -253,6 +253,8 @@ def print_result(result: Result) -> None:
     Console().print(table)
     averaged = min(LAST_FL_ROUNDS, int(metrics["fl_round"].max()))
     print(f"(accuracy: mean of the last {averaged} FL rounds of each AL round)")
+    if problem := divergence(metrics):
+        print(problem, file=sys.stderr)
     print(f"run folder: {result.folder}")
 
 

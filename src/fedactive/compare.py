@@ -25,8 +25,10 @@ from fedactive.crew import Crew, Turn
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ERROR, RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
+from fedactive.laboratory import Result
 from fedactive.progress import Lines, caption, make_bars
 from fedactive.runs import first_round_file, is_finished
+from fedactive.state import divergence
 
 ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -204,10 +206,12 @@ class Comparison:
         seconds = time.monotonic() - job.begun
         job.failed = not job.done
         job.fl_rounds = job.total
+        what = f"failed, see {job.log}"
         if not job.failed:
             accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
-        what = f"failed, see {job.log}" if job.failed else f"done in {seconds:.0f} s"
+            problem = divergence(Result(job.folder).metrics)
+            what = f"done in {seconds:.0f} s" + (f"; {problem}" if problem else "")
         self.say(f"{job.caption}: {job.note}  {what}")
 
     def say(self, line: str) -> None:

@@ -124,3 +124,12 @@ def mean_of_last(accuracy: Sequence[float]) -> float:
     last = np.array(accuracy[-LAST_FL_ROUNDS:], dtype=np.float64)
     known = last[~np.isnan(last)]
     return float(known.mean()) if len(known) else math.nan
+
+
+def divergence(metrics: pd.DataFrame) -> str:
+    """A sentence if training has left numbers behind: such a model still has an accuracy, of one class."""
+    lost = metrics[(metrics["model"] == "global") & metrics["accuracy"].notna() & metrics["loss"].isna()]
+    if lost.empty:
+        return ""
+    r, t = lost[["al_round", "fl_round"]].iloc[0]
+    return f"training diverged in AL round {r}, FL round {t}: the loss is not a number; try a smaller --lr"
