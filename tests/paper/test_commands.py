@@ -101,6 +101,7 @@ def test_runs_that_end_too_early_are_told(store, runs):
     store(experiment, [0.1, 0.2])
     told = CliRunner().invoke(app, ["show", "accuracy", "--from", str(runs), "--datasets", "cifar10"]).stderr
     assert "end before 20% labelled, where the paper's numbers begin" in told
+    assert f" --datasets cifar10 --runs-dir {runs}` without --until prolongs them" in told  # these, no others
     assert "no runs" not in told
 
 

@@ -239,7 +239,9 @@ def what_is_missing(
     """Why a table has none of our numbers, and what to do."""
     archive, first = Archive(runs), begins(name, rows["datasets"])
     if first and any(archive.of(experiment) for experiment in experiments(name, **rows, **changes)):
-        again = f"fedactive paper run {name}{as_options(changes)}"
+        asked = {option: ",".join(values) for option, values in rows.items() if values}
+        there = {} if source == RUNS else {"runs_dir": source}
+        again = f"fedactive paper run {name}{as_options(changes | asked | there)}"
         return (
             f"the runs of this table in {source} end before {first:g}% labelled, where the paper's numbers "
             f"begin; `{again}` without --until prolongs them"
