@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,6 +58,16 @@ def test_the_picture_names_every_strategy(tmp_path):
     text = (tmp_path / "curves.svg").read_text()
     assert "logo (seeds: 1)  83.0" in text
     assert "random (seeds: 2)  81.5" in text
+
+
+def test_the_name_of_a_line_that_ends_early_is_at_its_height(tmp_path):
+    ends = {"random": [50.0, 60.0, 70.0], "logo": [50.0, 90.0]}
+    rows = [(name, 1, r, 5.0 * r, y) for name, line in ends.items() for r, y in enumerate(line, start=1)]
+    curves = pd.DataFrame(rows, columns=["strategy", "seed", "al_round", "labelled", "accuracy"])
+    plot_learning_curves(curves, "title", tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    height = {n: float(y) for y, n in re.findall(r'y="([\d.]+)"[^>]*>(logo|random)  ', text)}
+    assert height["logo"] < height["random"]  # counted from above
 
 
 def test_labels_never_overlap():

@@ -93,7 +93,8 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
             axes.plot(x, row[low.index], color=colour, marker=marker, markersize=5, linewidth=2)
             axes.fill_between(x, low, high, color=colour, alpha=0.1, linewidth=0)
         bottom, top = axes.get_ylim()
-        ends = means.ffill(axis="columns").iloc[:, -1]  # some may end before others
+        # Some may end before others, and higher.
+        ends = means.ffill(axis="columns").iloc[:, -1].sort_values(ascending=False)
         heights = spread(ends.to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
         counts = curves.groupby("strategy")["seed"].nunique()
         for (name, end), height in zip(ends.items(), heights, strict=True):
