@@ -101,6 +101,16 @@ def test_a_difference_that_is_the_same_for_all_seeds_has_no_p():
     assert [str(cell.text) for cell in cells] == ["0", "0", "1", "2", "+3.0", "–"]
 
 
+def test_strategies_that_were_run_in_fewer_settings_are_told(made, tmp_path):
+    runs, page = made
+    assert "same number of settings" not in page
+    kept = runs.configuration.query("label == 'random' or alpha == 1")
+    write_report([Path(folder) for folder in kept["folder"]], tmp_path / "report.html")
+    fewer = (tmp_path / "report.html").read_text()
+    assert '<tr><th scope="row">settings</th><td>1</td><td>2</td></tr>' in fewer  # entropy, random
+    assert "Not all strategies were run in the same number of settings" in fewer
+
+
 def test_small_budgets_have_headings_that_differ():
     table = pd.DataFrame(
         [("a", 1, r, 0.4 * r, 50.0) for r in (1, 2, 3)],

@@ -44,8 +44,12 @@ def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[Cell]]:
     return f"{i} over {j}", cells
 
 
-def penalty_table(P: pd.DataFrame) -> Values:
-    """By row the text of every cell, how much of the accent colour it has, and whether that makes it dark."""
+def penalty_table(P: pd.DataFrame, curves: pd.DataFrame) -> Values:
+    """By row the text of every cell, how much of the accent colour it has, and whether that makes it dark.
+
+    `settings` says in how many of them each strategy was run, where that differs: few give few defeats.
+    """
+    counts = curves.groupby("strategy")["setting"].nunique()[P.columns].tolist()
     top = float(P.to_numpy().max(initial=1e-9))
     rows = [
         (
@@ -57,4 +61,4 @@ def penalty_table(P: pd.DataFrame) -> Values:
         )
         for name, row in P.iterrows()
     ]
-    return {"columns": list(P.columns), "rows": rows}
+    return {"columns": list(P.columns), "rows": rows, "settings": counts if len(set(counts)) > 1 else []}
