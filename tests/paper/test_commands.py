@@ -128,7 +128,7 @@ def test_who_beats_whom_says_over_how_many_settings(store, runs):
                 store(setting.experiment(name, seed=seed, runs_dir=runs), [0.5, 0.5 + len(name) / 100 * seed])
     shown = CliRunner().invoke(app, ["show", "penalty", "--from", str(runs)])
     assert "over 4 of the paper's 38 settings" in " ".join(shown.stdout.split())
-    assert "settings with runs: random 4, entropy 1, logo 4; compare only" in shown.stderr
+    assert "settings with runs of two seeds: random 4, entropy 1, logo 4; compare only" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,24 @@ def test_a_matrix_without_runs_is_a_sentence(tmp_path):
     done = paper("show", "penalty", "--from", tmp_path)
     assert done.stdout == ""
     assert "`fedactive paper run penalty` makes them" in done.stderr
+
+
+def test_one_seed_does_not_tell_who_beats_whom(store, runs, tmp_path):
+    for name, seeds in (("logo", (1, 2)), ("random", (1, 2)), ("entropy", (1,))):
+        for seed in seeds:
+            store(all_settings()[0].experiment(name, seed=seed, runs_dir=runs), [0.5, 0.5 + seed / 100])
+
+    def done(*arguments):
+        return CliRunner().invoke(app, [*map(str, arguments), "--from", str(runs)])
+
+    shown = done("show", "penalty").stdout
+    assert "random" in shown
+    assert "entropy" not in shown  # 0.00, the best of averages, would be no merit
+    alone = done("show", "penalty", "--seeds", 1)
+    assert alone.stdout == ""
+    assert "who beats whom is tested over two seeds or more" in alone.stderr
+    drawn = done("figure", "penalty", "--seeds", 1, "-o", tmp_path / "x.svg")
+    assert "no runs of any of the 38 settings with two seeds" in str(drawn.exception)
 
 
 def test_ctrl_c_says_how_to_resume(tmp_path, monkeypatch):

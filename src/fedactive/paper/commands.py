@@ -238,7 +238,10 @@ def what_is_missing(
 ) -> str:
     """Why a table has none of our numbers, and what to do."""
     archive, first = Archive(runs), begins(name, rows["datasets"])
-    if first and any(archive.of(experiment) for experiment in experiments(name, **rows, **changes)):
+    made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
+    if made and name == "penalty":
+        return f"who beats whom is tested over two seeds or more; runs in {source} have one each"
+    if made and first:
         asked = {option: ",".join(values) for option, values in rows.items() if values}
         there = {} if source == RUNS else {"runs_dir": source}
         again = f"fedactive paper run {name}{as_options(changes | asked | there)}"
@@ -263,4 +266,5 @@ def warn_of_unequal(settings: dict[str, int]) -> None:
     """Say so where strategies were compared in different numbers of settings."""
     if len(set(settings.values())) > 1:
         counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
-        print(f"settings with runs: {counts}; compare only strategies that have the same", file=sys.stderr)
+        remark = "compare only strategies that have the same"
+        print(f"settings with runs of two seeds: {counts}; {remark}", file=sys.stderr)

@@ -103,7 +103,7 @@ def bars_figure(request: Request) -> None:
 def penalty_figure(request: Request) -> None:
     matrices = penalty_by(request.category, request.archive, **request.overrides)
     if not matrices:
-        raise NoRunsError("any of the 38 settings", "penalty")
+        raise NoRunsError("any of the 38 settings with two seeds", "penalty")
     draw_penalty(matrices, request.path)
 
 
