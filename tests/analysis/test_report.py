@@ -332,6 +332,24 @@ def test_names_at_the_ends_of_lines_are_whole(made, tmp_path, browser):
     assert max(over) <= 0
 
 
+def test_long_names_of_rows_leave_room_for_the_numbers(made, tmp_path, browser):
+    """They stay in place when the numbers are scrolled."""
+    for row in made[0].configuration.query("alpha == 1").to_dict("records"):
+        shutil.copytree(row["folder"], tmp_path / "runs" / row["run"])
+        file = tmp_path / "runs" / row["run"] / "experiment.toml"
+        options = f'strategy_options = "{",".join(f"option_{i}=value" for i in range(20))}"'
+        file.write_text(re.sub("strategy_options = .*", options, file.read_text()))
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    for width in (390, 1200):
+        browser.open((tmp_path / "report.html").as_uri(), width)
+        shares = browser.run(
+            """return [...document.querySelectorAll("main > section > .scroll > table tbody")].map(body =>
+              body.querySelector("th")?.offsetWidth / body.closest(".scroll").clientWidth).filter(share => share);"""
+        )
+        assert len(shares) == 4  # penalty matrix, accuracy, significance, time
+        assert max(shares) < 0.65
+
+
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_never_scrolls_sideways(address, browser, width, dark):
