@@ -79,6 +79,17 @@ def test_best_and_second_go_by_what_is_shown():
     assert ranks == {"a": ["", ""], "b": ["", "best"], "c": ["", "second"], "d": ["", "second"]}
 
 
+def test_a_half_is_ranked_as_it_is_shown():
+    rows = [("a", 68.55), ("b", 68.5), ("c", 68.0)]
+    table = pd.DataFrame(
+        [(name, 1, 1, 5.0, accuracy) for name, accuracy in rows],
+        columns=["strategy", "seed", "al_round", "labelled", "accuracy"],
+    )
+    cells = {name: cells[1] for name, cells in accuracy_table(table).rows}
+    assert "68.5" in cells["a"].text
+    assert {name: cell.kind for name, cell in cells.items()} == {"a": "best", "b": "best", "c": "second"}
+
+
 def test_means_over_fewer_seeds_say_so():
     rows = [("a", 1, 2), ("a", 2, 1), ("b", 1, 2)]  # strategy, seed, AL rounds
     table = pd.DataFrame(

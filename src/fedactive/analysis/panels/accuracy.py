@@ -57,7 +57,7 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
         for how in ("mean", "std", "count")
     )
     mean = mean.sort_values(mean.columns[-1], ascending=False)
-    shown = mean.round(1)
+    shown = mean.map(lambda m: float(f"{m:.1f}"))  # `round` takes 68.55, which is less in binary, for 68.6
     ranks = shown.rank(method="dense", ascending=False)
     ranks.loc[:, shown.nunique() < 2] = np.nan  # no contest, as in round 1
     labelled = labelled_by_round(curves)
