@@ -51,6 +51,21 @@ def test_the_page_needs_nothing_else(made):
     assert not re.search(r"https?://|@import|<link|url\(", page)
 
 
+def test_runs_that_diverged_are_told(made, tmp_path):
+    runs, page = made
+    assert "diverged" not in page
+    row = runs.configuration.iloc[0]
+    shutil.copytree(row["folder"], tmp_path / row["run"])
+    file = tmp_path / row["run"] / "metrics.parquet"
+    metrics = pd.read_parquet(file)
+    metrics["loss"] = metrics["loss"].mask(metrics["al_round"] > 1)
+    metrics.to_parquet(file)
+    write_report([tmp_path / row["run"]], tmp_path / "report.html")
+    told = (tmp_path / "report.html").read_text()
+    assert f"accuracies are those of chance, in {row['run']}.</p>" in told
+    assert "diverged = in AL round 2" in told
+
+
 def test_charts_are_described(made):
     page = made[1]
     charts = re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)

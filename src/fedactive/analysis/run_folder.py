@@ -27,7 +27,7 @@ from fedactive.runs import FORMAT
 METRICS = {
     **dict.fromkeys(("al_round", "fl_round", "labelled", "client"), pa.int64()),
     "model": pa.string(),
-    "accuracy": pa.float64(),
+    **dict.fromkeys(("accuracy", "loss"), pa.float64()),
     "class_accuracy": pa.list_(pa.float64()),
 }
 SELECTIONS = dict.fromkeys(("al_round", "client", "label"), pa.int64())
@@ -53,8 +53,11 @@ def _content(folder: Path) -> Content:
         if not len(whole):
             raise ValueError(UNMEASURED)
         accuracy, labelled = np.asarray(whole["accuracy"]), np.asarray(whole["labelled"])
+        diverged = np.asarray(whole["al_round"])[~np.isnan(accuracy) & np.isnan(whole["loss"])]
         class_accuracy, local_accuracy = _class_accuracy(whole), _class_accuracy(local)
         rounds, local_rounds = _rows_by_round(whole, "fl_round"), _rows_by_round(local, "client")
+    if diverged.size:  # see `state.divergence`
+        facts["diverged"] = f"in AL round {diverged.min()}"
     counts = _read_queried(folder, class_accuracy.shape[1])
     # Rounds at the end in which nobody had samples left to ask for.
     idle = [r for r, rows in rounds.items() if r > len(counts) and labelled[rows[-1]] == counts.sum()]

@@ -44,7 +44,7 @@ class ALRound:
 
 @dataclass(frozen=True)
 class Content:
-    facts: dict[str, str | None]  # hardware, software, when started and finished; empty if just begun
+    facts: dict[str, str | None]  # hardware, software, dates, if training `diverged`; empty if just begun
     al_rounds: list[ALRound]
     samples: int | None = None  # of all clients, if known
 

@@ -46,6 +46,13 @@ def machines(configuration: pd.DataFrame) -> list[Values]:
     return rows
 
 
+def diverged(configuration: pd.DataFrame) -> list[str]:
+    """The names of runs whose weights became no numbers, where that is known."""
+    if "diverged" not in configuration:
+        return []
+    return configuration.loc[configuration["diverged"].notna(), "run"].tolist()
+
+
 def configurations(configuration: pd.DataFrame) -> list[Values]:
     columns = [name for name in configuration if name not in ("run", "label", "setting")]
     return [
