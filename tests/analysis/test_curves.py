@@ -81,6 +81,11 @@ def test_labels_stay_above_the_floor():
     assert spread(np.array([71.0, 70.9, 70.8]), gap=1.0, floor=70.0).tolist() == [72.0, 71.0, 70.0]
 
 
+def test_a_name_far_above_the_others_stays_where_its_line_ends():
+    moved = spread(np.array([90.0, 70.3, 70.2, 70.1]), gap=1.0, floor=70.0)
+    assert moved.tolist() == [90.0, 72.0, 71.0, 70.0]
+
+
 @pytest.mark.parametrize(
     ("values", "shown"),
     [

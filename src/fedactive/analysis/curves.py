@@ -138,10 +138,12 @@ def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
 def spread(heights: np.ndarray, gap: float, floor: float) -> np.ndarray:
     """Heights of names, best first, moved down just enough that neighbours are `gap` apart.
 
-    Where the last would then lie below the floor, all move back up.
+    Where the last would then lie below the floor, it moves back up, and with it those that are in its way.
     """
     moved = np.array(heights, dtype=float)
     for i in range(1, len(moved)):
         moved[i] = min(moved[i], moved[i - 1] - gap)
-    moved += max(0.0, floor - moved.min())
+    moved[-1] = max(moved[-1], floor)
+    for i in reversed(range(len(moved) - 1)):
+        moved[i] = max(moved[i], moved[i + 1] + gap)
     return moved
