@@ -162,6 +162,7 @@ def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, r
     assert "The mean distance from the paper's numbers is 0.1806." in text
 
 
-def test_without_runs_a_table_says_so():
-    text = filled("<!-- table: cost -->\n<!-- end -->", [])
-    assert text == "<!-- table: cost -->\nThere are no runs of this table.\n<!-- end -->"
+@pytest.mark.parametrize("name", ["cost", "observation", "penalty"])
+def test_without_runs_a_table_says_so(name):
+    text = filled(f"<!-- table: {name} -->\n<!-- end -->", [])
+    assert text == f"<!-- table: {name} -->\nThere are no runs of this table.\n<!-- end -->"

@@ -22,7 +22,7 @@ from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims, rule
 from fedactive.paper.figures import NoRunsError, curves_of
-from fedactive.paper.markdown import OFF, learning, markdown, side_by_side, verdicts
+from fedactive.paper.markdown import NO_RUNS, OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
 
@@ -93,7 +93,9 @@ def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
     frame = show(name, runs, **given)
     if "ours" in frame:
         return side_by_side(frame, off=OFF if name in OF_ACCURACY else None)
-    return markdown(frame[frame["seeds"] > 0] if "seeds" in frame else frame)
+    made = frame[frame["seeds"] > 0] if "seeds" in frame else frame
+    nobody = list(made) == ["strategy"]  # beats anybody: `penalty` has no other columns then
+    return NO_RUNS if made.empty or nobody else markdown(made)
 
 
 def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE
 
 OFF = 1.5  # points of accuracy by which a number may differ from the paper's
+NO_RUNS = "There are no runs of this table.\n"
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
 
 
@@ -36,7 +37,7 @@ def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1] or ["strategy"]
     table = table[table["seeds"] > 0]
     if table.empty:
-        return "There are no runs of this table.\n"
+        return NO_RUNS
     cells = table.assign(
         paper=[f"{x:.{digits}f}" for x in table["paper"]],
         ours=[measured(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
