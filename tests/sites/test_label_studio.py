@@ -276,3 +276,22 @@ def test_labels_nobody_asked_for_wait_until_somebody_does(tmp_path):
 def test_an_image_to_be_labelled_there_can_have_an_address(store):
     tasks = export_tasks(store, NAMES, CLASSES, "/data/local-files/?d=pool/")
     assert tasks[2]["data"]["image"] == "/data/local-files/?d=pool/ward/a.png"
+
+
+def test_an_export_takes_no_longer_per_answer_where_there_are_many(tmp_path):
+    """It took minutes at a site with 20,000 images, and nobody could answer meanwhile."""
+    store = LabelStore(tmp_path / "many.sqlite")
+    ada = store.annotators.known_or_new("ada")
+    steps = []
+    for first in (0, 500, 1000):
+        store.answers.bring_in((ada, first + k, "label", 1, None) for k in range(500))
+        steps.append(0)
+
+        def count():
+            steps[-1] += 1
+
+        store.database.connection.set_progress_handler(count, 100)
+        export_tasks(store, NAMES, CLASSES)
+        store.database.connection.set_progress_handler(None, 100)
+    store.close()
+    assert steps[2] < 4 * steps[0]

@@ -41,11 +41,11 @@ def export_tasks(
     """Every image that was asked for, with everybody's standing answers; `prefix` goes before its name."""
     answers = defaultdict(list)
     rows = store.database.rows(
-        "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM assignments a"
-        " JOIN annotators p ON p.id = a.annotator JOIN events e ON e.id = (SELECT max(id) FROM events x"
-        "   WHERE x.sample = a.sample AND x.annotator = a.annotator AND x.final = 0 AND x.action <> 'undo'"
-        "   AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = x.id))"
-        " WHERE a.action IS NOT NULL ORDER BY e.id"
+        "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM events e"
+        " JOIN annotators p ON p.id = e.annotator WHERE e.id IN (SELECT max(id) FROM events x"
+        "   WHERE x.final = 0 AND x.action <> 'undo'"
+        "   AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = x.id) GROUP BY x.sample, x.annotator)"
+        " ORDER BY e.id"
     )
     for event, sample, action, label, seconds, time, name in rows:
         choice = {
