@@ -6,11 +6,11 @@ import os
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from fedactive.errors import DataError
 from fedactive.sites import images
-from fedactive.sites.images import read_images
+from fedactive.sites.images import Report, read_images
 
 SHAPE = (3, 8, 8)
 
@@ -191,6 +191,31 @@ def test_a_turned_photo_is_upright(tmp_path):
     assert (
         read_images(tmp_path, (3, 6, 8)).pixels[0] == np.rot90(np.asarray(image), -1).transpose(2, 0, 1)
     ).all()
+
+
+@pytest.mark.parametrize("held", range(1, 9))
+def test_a_photo_is_turned_however_the_camera_was_held(tmp_path, held):
+    exif = Image.Exif()
+    exif[0x0112] = held
+    picture(5, (6, 8)).save(tmp_path / "x.png", exif=exif)
+    with Image.open(tmp_path / "x.png") as image:
+        upright = np.asarray(ImageOps.exif_transpose(image)).transpose(2, 0, 1)
+    assert (read_images(tmp_path, upright.shape).pixels[0] == upright).all()
+
+
+def test_a_turned_photo_with_odd_notes_of_the_camera_is_a_picture_like_any(tmp_path):
+    """One such file kept a site from starting."""
+    exif = Image.Exif()
+    exif[0x0112], exif[0x0100] = 6, 640  # its width
+    image = picture(4, (6, 8))
+    image.save(tmp_path / "x.jpg", exif=exif, quality=100)
+    content = (tmp_path / "x.jpg").read_bytes()
+    number, text = b"\x01\x00\x00\x04", b"\x01\x00\x00\x02"  # the width as a number, and as text
+    assert content.count(number) == 1
+    (tmp_path / "x.jpg").write_bytes(content.replace(number, text))
+    pool = read_images(tmp_path, (3, 6, 8))
+    assert pool.names == ("x.jpg",)
+    assert pool.report == Report()
 
 
 def test_a_bomb_is_left_out(folder, monkeypatch):

@@ -7,17 +7,28 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
+
+# How a photo is turned upright, by the number that a camera gives the way it was held.
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
     """The image in the wanted shape with a hash of what the original shows, or why it cannot be read."""
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
-            seen = _with_colours(ImageOps.exif_transpose(image))  # as the browser shows it
+            seen = _with_colours(_upright(image))  # as the browser shows it
             original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
             return fit(seen, shape), original.digest()
     except UnidentifiedImageError:
@@ -26,6 +37,13 @@ def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """As it was seen. Pillow's exif_transpose also rewrites what else the camera noted: odd notes end it."""
+    image.load()
+    method = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return image if method is None else image.transpose(method)
 
 
 def _with_colours(image: Image.Image) -> Image.Image:
