@@ -177,6 +177,14 @@ def test_pictures_keep_their_proportions(tmp_path):
     assert (pixels[6:] == 0).all()
 
 
+@pytest.mark.parametrize("size", [(4000, 20), (20, 4000)])
+def test_of_a_long_strip_a_line_is_seen(tmp_path, size):
+    """Training saw black."""
+    Image.new("RGB", size, "white").save(tmp_path / "strip.png")
+    pixels = read_images(tmp_path, (1, 8, 8)).pixels[0, 0]
+    assert (pixels == 255).sum() == 8
+
+
 def test_sixteen_bits_are_scaled_not_clipped(tmp_path):
     Image.fromarray(np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)).save(tmp_path / "x.png")
     pixels = read_images(tmp_path, (1, 8, 8)).pixels[0, 0].ravel()

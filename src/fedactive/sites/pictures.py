@@ -60,5 +60,9 @@ def fit(image: Image.Image, shape: Shape) -> Pixels:
         image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
+        # Of a strip so long that nothing of its breadth would be left, a line stays.
+        breadth = max(image.width, -(-image.height // height)), max(image.height, -(-image.width // width))
+        if breadth != image.size:
+            image = image.resize(breadth)
         image = ImageOps.pad(image, (width, height), Image.Resampling.BILINEAR)
     return np.asarray(image).reshape(height, width, channels).transpose(2, 0, 1)
