@@ -209,6 +209,17 @@ def test_what_cannot_be_used_is_left_out_and_named(store):
     assert store.labels() == {2: 1}
 
 
+def test_an_answer_that_cannot_be_used_takes_no_other_with_it(store):
+    unclear, empty = choice("unclear", completed_by=1), {"result": [], "completed_by": 2}
+    imported = bring(store, task("a.png", unclear, choice("benign", completed_by=3), empty))
+    assert imported.recorded == 1
+    assert imported.left_out == (
+        "task 1: 'unclear' is none of the classes",
+        "task 1: an annotation is not a single choice",
+    )
+    assert store.labels() == {0: 0}
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1}', b"3"])
 def test_another_file_is_told(store, content):
     with pytest.raises(UserError, match=r"this is no"):

@@ -132,15 +132,21 @@ class _Answer:
 def _read(
     tasks: Sequence[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
 ) -> list[_Answer]:
-    """Who said what about which image, in the order of the file; tasks that make no sense are left out."""
+    """Who said what about which image, in the order of the file; what makes no sense is left out."""
     samples, numbers = _Names(names), {name: k for k, name in enumerate(classes)}
     answers = []
     for k, task in enumerate(tasks, start=1):
         try:
             sample = samples.find(task)
-            answers += [_answer(k, sample, annotation, numbers) for annotation in _annotations(task)]
+            annotations = _annotations(task)
         except ValueError as error:
             left_out.append((k, str(error)))
+            continue
+        for annotation in annotations:  # one that cannot be used is no reason to lose those of others
+            try:
+                answers.append(_answer(k, sample, annotation, numbers))
+            except ValueError as error:
+                left_out.append((k, str(error)))
     return answers
 
 
