@@ -126,6 +126,7 @@ def test_a_made_up_import_id_does_no_harm(store, number):
         ("/data/local-files/?d=ward/a.png", 2),
         ("/data/local-files/?d=pool/images/ward/c%20d.png", 3),
         ("/data/upload/7/0a1b2c3d-b.png", 1),
+        ("/data/upload/7/0a1b2c3d-c_d.png", 3),
         ("s3://bucket/some/where/b.png", 1),
         ("https://labels.example/files/ward/c%20d.png", 3),
     ],
@@ -169,6 +170,16 @@ def test_an_uploaded_image_that_can_be_several_is_refused(store, called):
     assert bring(store, task(called, choice("benign"))) == Imported(
         0, 0, ("task 1: several images here are called 'a.png'",)
     )
+
+
+def test_uploaded_images_are_found_though_their_names_change(store):
+    names = ("scan (1) größer.png", "left eye.png", "left_eye.png")
+    called = "/data/upload/3/1a2b3c4d-scan_1_gr%C3%B6%C3%9Fer.png", "/data/upload/3/1a2b3c4d-left_eye.png"
+    tasks = json.dumps([task(one, choice("benign")) for one in called]).encode()
+    assert import_tasks(store, names, CLASSES, tasks, SOMEBODY) == Imported(
+        1, 0, ("task 2: several images here are called 'left_eye.png'",)
+    )
+    assert store.labels() == {0: 0}
 
 
 def test_people_keep_their_names(store):

@@ -158,7 +158,7 @@ class _Names:
         self.deepest = max((name.count("/") for name in names), default=0) + 1
         self.without_folder = defaultdict[str, list[int]](list)
         for name, k in self.numbers.items():
-            self.without_folder[name.rpartition("/")[2]].append(k)
+            self.without_folder[_as_stored(name.rpartition("/")[2])].append(k)
 
     def find(self, task: object) -> int:
         data = task.get("data") if isinstance(task, dict) else None
@@ -176,12 +176,17 @@ class _Names:
                     return number
         for parts in spellings:
             if uploaded := UPLOADED.fullmatch(parts[-1]):  # what stands before it is Label Studio's own
-                found = self.without_folder.get(uploaded[1], [])
+                found = self.without_folder.get(_as_stored(uploaded[1]), [])
                 if len(found) > 1:
                     raise ValueError(f"several images here are called {uploaded[1][:200]!r}")
                 if found:
                     return found[0]
         raise ValueError(f"there is no image {called[:200]!r} here")
+
+
+def _as_stored(name: str) -> str:
+    """The name under which Label Studio, with Django, stores an uploaded file: not all characters stay."""
+    return re.sub(r"[^-\w.]", "", name.strip().replace(" ", "_"))
 
 
 def _annotations(task: Any) -> list[Mapping[str, Any]]:
