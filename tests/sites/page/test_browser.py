@@ -391,6 +391,26 @@ def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
         ada.press("1")
 
 
+def test_who_decides_again_sees_again_what_was_said(site, browse):
+    ada = at_a_disagreement(site, browse)
+    site.store.rounds.open("run", 2, [4], "logo", None, overlap=2)
+    for k, name in enumerate(("bob", "eve")):
+        site.store.answers.record(site.store.annotators.named(name), 4, "label", k + 2)
+    said = "document.getElementById('opinions')?.textContent.includes('{}')"
+    ada.press("1")
+    ada.wait(said.format("cross (1), none of these (1)"))
+    ada.press("Backspace")
+    ada.wait(said.format("circle (1), square (1)"))
+    ada.press("1")
+    ada.wait(SAVED)
+    ada.reload()
+    ada.wait(said.format("cross (1), none of these (1)"))
+    ada.wait(
+        "(document.querySelector('[data-do=back]').click(), document.body.innerText.includes('you said'))"
+    )
+    assert ada.run("return " + said.format("circle (1), square (1)"))
+
+
 def test_disagreements_are_decided(site, browse):
     ada = at_a_disagreement(site, browse)
     progress = ada.run("return document.querySelector('.progress').innerText").split("\n")

@@ -12,7 +12,7 @@ from fedactive.sites.agreement import Action
 from fedactive.sites.answers import MOST_SECONDS, Event
 from fedactive.sites.label_studio import import_tasks
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, FromThisPage, OnlyLeads, Sample, SignedIn
+from fedactive.sites.page.desk import AtDesk, Desk, FromThisPage, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
 from fedactive.sites.queues import Queue
 
@@ -85,7 +85,7 @@ def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
     asking = desk.store.rounds.asking_for(undone.sample)
     late = asking is None or asking.closed is not None
     queue: Queue = "disputed" if undone.final else "late" if late else "round"
-    return work | {"undone": _past(undone) | {"queue": queue}}
+    return work | {"undone": _past(desk, undone) | {"queue": queue}}
 
 
 @router.get("/history")
@@ -93,7 +93,7 @@ def history(
     desk: AtDesk, session: SignedIn, count: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> list[view.Values]:
     """One's own answers, latest first."""
-    return [_past(event) for event in desk.store.answers.history(session.annotator, count)]
+    return [_past(desk, event) for event in desk.store.answers.history(session.annotator, count)]
 
 
 @router.get("/guess/{sample}")
@@ -120,11 +120,13 @@ def import_answers(
     return asdict(imported)
 
 
-def _past(event: Event) -> dict[str, Any]:
-    return {
+def _past(desk: Desk, event: Event) -> dict[str, Any]:
+    past = {
         "sample": event.sample,
         "image": f"/images/{event.sample}",
         "action": event.action,
         "label": event.label,
         "final": bool(event.final),
     }
+    # Who decides again decides knowing what was said.
+    return past | ({"opinions": view.opinions(desk.store, event.sample)} if event.final else {})
