@@ -420,6 +420,17 @@ def test_disagreements_are_decided(site, browse):
     assert site.store.labels() == {3: 1}
 
 
+@pytest.mark.parametrize("classes", [[f"{k}, that is a name of several lines " * 3 for k in range(40)]])
+def test_long_names_of_many_classes_do_not_cover_each_other(site, browse, classes):
+    site.store.rounds.open("run", 1, [0], "logo", None)
+    ada = browse(site, "ada")
+    covered = """return [...document.querySelectorAll('.classes button')].filter(button => {
+        const outer = button.getBoundingClientRect(), inner = button.querySelector(':not(kbd)').getBoundingClientRect();
+        return inner.top < outer.top || inner.bottom > outer.bottom;
+    }).length"""
+    assert ada.run(covered) == 0
+
+
 @pytest.mark.parametrize("classes", [("benign", "malignant"), CHEST], ids=["few", "many"])
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1280, 800)])
 def test_pages_fit_the_screen(site, browse, width, height, classes):
