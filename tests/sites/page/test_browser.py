@@ -420,6 +420,24 @@ def test_disagreements_are_decided(site, browse):
     assert site.store.labels() == {3: 1}
 
 
+@pytest.mark.parametrize("classes", [("שפיר (?)", "ממאיר")])
+def test_names_that_run_from_right_to_left_stay_where_they_belong(site, browse, classes):
+    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
+    for k, name in enumerate(("bob", "eve")):
+        site.token(name)
+        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
+    ada = browse(site, "ada")
+    ada.go(f"{site.address}/disagreements")
+    ada.wait("document.querySelector('#opinions bdi')")
+    lefts = ada.run("""return [...document.getElementById('opinions').childNodes].slice(1, 4).map(node => {
+        const range = document.createRange();
+        range.selectNode(node);
+        return range.getBoundingClientRect().left;
+    })""")
+    assert lefts == sorted(lefts)  # a name, how many said so, the other name
+    assert ada.run("return getComputedStyle(document.querySelector('[data-label] span')).direction") == "rtl"
+
+
 @pytest.mark.parametrize("classes", [[f"{k}, that is a name of several lines " * 3 for k in range(40)]])
 def test_long_names_of_many_classes_do_not_cover_each_other(site, browse, classes):
     site.store.rounds.open("run", 1, [0], "logo", None)

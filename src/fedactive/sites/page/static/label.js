@@ -23,6 +23,9 @@ let shown = null, shownAt = 0;
 const nameOf = answer => answer.action === "label" ? classes[answer.label][1]
   : answer.action === "skip" ? "cannot tell" : "flagged";
 
+// A name whose letters run from right to left must not pull what stands beside it to its other side.
+const isolated = name => Object.assign(document.createElement("bdi"), {textContent: name});
+
 function show() {
   const item = browsing === null ? ahead[0] : past[browsing];
   if (!item) {  // the server knows why there is nothing left, and has a page for it
@@ -45,8 +48,8 @@ function show() {
   }
   const opinions = item.opinions || [];
   byId("opinions").hidden = !opinions.length;
-  byId("opinions").textContent = "People disagree: " +
-    opinions.map(one => `${nameOf(one)} (${one.people})`).join(", ") + ". Your answer decides.";
+  const said = opinions.flatMap(one => [", ", isolated(nameOf(one)), ` (${one.people})`]).slice(1);
+  byId("opinions").replaceChildren("People disagree: ", ...said, ". Your answer decides.");
   progress();
 }
 
