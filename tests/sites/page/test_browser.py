@@ -391,6 +391,20 @@ def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
         ada.press("1")
 
 
+def test_the_waiting_page_changes_when_a_decision_is_needed_and_not_before(site, browse):
+    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
+    site.token("bob")
+    ada = browse(site, "ada")
+    sooner = "const wait = setTimeout; window.setTimeout = (what, ms) => wait(what, ms / 30)"
+    ada.chromium("Page.addScriptToEvaluateOnNewDocument", {"source": sooner})
+    ada.press("1")
+    ada.wait("document.body.innerText.includes('Your part is done')")
+    ada.run("window.asked = 0; const {fetch} = window; window.fetch = (...what) => (asked++, fetch(...what))")
+    ada.wait("window.asked > 2")  # it looks, and stays as it is: a page that loads anew loses the focus
+    site.store.answers.record(site.store.annotators.named("bob"), 3, "label", 1)
+    ada.wait("document.body.innerText.includes('Decide 1 disagreement')", seconds=5)
+
+
 def test_who_decides_again_sees_again_what_was_said(site, browse):
     ada = at_a_disagreement(site, browse)
     site.store.rounds.open("run", 2, [4], "logo", None, overlap=2)

@@ -41,8 +41,6 @@ def _labelling(desk: Desk, session: Session, queue: Queue) -> HTMLResponse:
         work=work,
         classes=view.classes_with_keys(desk.classes),
         can_guess=desk.guess is not None,
-        late=desk.store.queues.left("late"),
-        disputed=len(desk.store.queues.disputed()),
     )
 
 

@@ -52,7 +52,9 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "round": _round(current),
         "counts": counts,
         "mine": mine,
-        "disputed": len(store.queues.disputed()) if queue == "disputed" else None,
+        # For those who decide, and for those who wait. To count them with every answer would take longer.
+        "disputed": len(store.queues.disputed()) if queue == "disputed" or not requests else None,
+        "late": None if requests else store.queues.left("late"),
         "pace": pace(store, annotator),
     }
 

@@ -62,10 +62,11 @@ function progress() {
   }
   const decided = counts.requested - counts.pending;
   const {mine, disputed} = work;  // mine: where several people answer about each image
-  const done = mine ? mine.answered : decided, left = disputed ?? (mine ? mine.left : counts.pending);
-  byId("bar").hidden = disputed !== null;  // nobody knows how many there will be
+  const deciding = work.queue === "disputed";
+  const done = mine ? mine.answered : decided, left = deciding ? disputed : mine ? mine.left : counts.pending;
+  byId("bar").hidden = deciding;  // nobody knows how many there will be
   byId("bar").value = done + left ? done / (done + left) : 0;
-  byId("done").textContent = disputed !== null ? `${disputed} to decide`
+  byId("done").textContent = deciding ? `${disputed} to decide`
     : mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
     : `${decided} of ${counts.requested} done, ${left} left`;
   byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]
