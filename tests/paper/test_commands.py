@@ -209,7 +209,8 @@ def test_one_seed_does_not_tell_who_beats_whom(store, runs, tmp_path):
     assert "entropy" not in shown  # 0.00, the best of averages, would be no merit
     alone = done("show", "penalty", "--seeds", 1)
     assert alone.stdout == ""
-    assert "who beats whom is tested over two seeds or more" in alone.stderr
+    tested = "who beats whom is tested over two seeds or more"
+    assert alone.stderr == f"{tested}; of {runs} there is one each to look at\n"
     drawn = done("figure", "penalty", "--seeds", 1, "-o", tmp_path / "x.svg")
     assert "no runs of any of the 38 settings with two seeds" in str(drawn.exception)
 

@@ -240,7 +240,7 @@ def what_is_missing(
     archive, first = Archive(runs), begins(name, rows["datasets"])
     made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
     if made and name == "penalty":
-        return f"who beats whom is tested over two seeds or more; runs in {source} have one each"
+        return f"who beats whom is tested over two seeds or more; of {source} there is one each to look at"
     if made and first:
         asked = {option: ",".join(values) for option, values in rows.items() if values}
         there = {} if source == RUNS else {"runs_dir": source}
