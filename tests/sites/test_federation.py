@@ -258,6 +258,17 @@ def test_a_deadline_ends_a_round(small, tmp_path):
     assert run().selections["client"].unique().tolist() == [1, 2]
 
 
+def test_sites_know_which_round_is_the_last_even_if_the_plan_changes_meanwhile(small, tmp_path):
+    transport, run = run_with(small, tmp_path, rounds=1)
+    result = run()
+    name = json.loads((result.folder / "field.json").read_text())["run"]
+    rounds = [trainer.store.rounds for trainer in transport.trainers]
+    assert [store.find(name, 1).planned for store in rounds] == [1, 1, 1]
+    transport, run = run_with(small, tmp_path, transport, rounds=2)
+    run()
+    assert [[store.find(name, r).planned for r in (1, 2)] for store in rounds] == [[1, 2]] * 3
+
+
 def test_skipping_is_an_answer_at_one_site(small, tmp_path):
     transport, run = run_with(small, tmp_path, strategy="logo")
     transport.annotators[0].skips = True

@@ -499,6 +499,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
     for statement in (
         "ALTER TABLE annotators DROP COLUMN role",
         "DROP TABLE guesses_seen",
+        "ALTER TABLE rounds DROP COLUMN planned",
         "PRAGMA user_version = 1",
     ):
         store.database.connection.execute(statement)

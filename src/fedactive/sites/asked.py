@@ -1,7 +1,8 @@
 """What a run has asked a site's people for: a file for each AL round, and a round of the label store.
 
     round-R.json     the images that AL round R asked for, in order, how people are asked (strategy, overlap,
-                     deadline), what the global model took them for, and how good the local-only model was
+                     deadline), of how many rounds it is one, what the global model took them for, and how
+                     good the local-only model was
 
 The file comes first. A label store that was restored from a backup may lack rounds of which there is a file;
 people are asked for these again.
@@ -52,6 +53,7 @@ class AskedRounds:
                     asked["strategy"],
                     None if due is None else datetime.fromtimestamp(due, UTC),
                     overlap=asked["overlap"],
+                    planned=asked.get("planned"),  # rounds of earlier versions do not tell
                 )
 
     def labels_at_close(self, al_round: int) -> dict[int, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedactive.errors import UserError
 
-VERSION = 2
+VERSION = 3
 # What turns a store of an earlier version into one of the next; schema.sql is the latest.
 CHANGES = {
     1: (
@@ -23,6 +23,7 @@ CHANGES = {
         "CREATE TABLE guesses_seen (sample INTEGER NOT NULL,"
         " annotator INTEGER NOT NULL REFERENCES annotators, PRIMARY KEY (sample, annotator)) WITHOUT ROWID",
     ),
+    2: ("ALTER TABLE rounds ADD COLUMN planned INTEGER",),
 }
 SECONDS_TO_WAIT = 30.0  # for another process that writes
 

@@ -24,6 +24,7 @@ class Round:
     al_round: int
     strategy: str
     overlap: int  # how many people are to answer about each image, if there are so many
+    planned: int | None  # how many rounds the run has, where that is known
     opened: datetime
     deadline: datetime | None
     closed: datetime | None
@@ -61,6 +62,7 @@ class Rounds:
         deadline: datetime | None,
         *,
         overlap: int = 1,
+        planned: int | None = None,
     ) -> None:
         """Ask for labels, of each image by `overlap` people. The same run and round again changes nothing."""
         if overlap < 1:
@@ -70,22 +72,23 @@ class Rounds:
                 return
             due = None if deadline is None else deadline.timestamp()
             round_id = self.database.connection.execute(
-                "INSERT INTO rounds (run, al_round, strategy, overlap, opened, deadline)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (run, al_round, strategy, overlap, time.time(), due),
+                "INSERT INTO rounds (run, al_round, strategy, overlap, planned, opened, deadline)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run, al_round, strategy, overlap, planned, time.time(), due),
             ).lastrowid
             unique = dict.fromkeys(int(sample) for sample in samples)
             self.database.connection.executemany(
                 "INSERT INTO requests VALUES (?, ?, ?)", [(round_id, k, s) for k, s in enumerate(unique)]
             )
 
-    def set_deadline(self, run: str, al_round: int, deadline: datetime | None) -> None:
+    def replan(self, run: str, al_round: int, deadline: datetime | None, planned: int) -> None:
         """The plan may change while people label."""
         with self.database.writing():
             due = None if deadline is None else deadline.timestamp()
             self.database.connection.execute(
-                "UPDATE rounds SET deadline = ? WHERE run = ? AND al_round = ? AND deadline IS NOT ?",
-                (due, run, al_round, due),
+                "UPDATE rounds SET deadline = ?1, planned = ?2 WHERE run = ?3 AND al_round = ?4"
+                " AND (deadline IS NOT ?1 OR planned IS NOT ?2)",
+                (due, planned, run, al_round),
             )
 
     def close(self, run: str, al_round: int) -> None:
@@ -170,6 +173,7 @@ def _round(row: sqlite3.Row | None) -> Round | None:
         row["al_round"],
         row["strategy"],
         row["overlap"],
+        row["planned"],
         datetime.fromtimestamp(row["opened"], UTC),
         moment("deadline"),
         moment("closed"),

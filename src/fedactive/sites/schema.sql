@@ -11,6 +11,7 @@ CREATE TABLE rounds (
     deadline REAL,
     closed REAL,
     last_event INTEGER,           -- the end of the log when the round was closed
+    planned INTEGER,              -- how many AL rounds the run has; NULL if of an earlier version
     UNIQUE (run, al_round)
 );
 

@@ -113,6 +113,7 @@ class Session:
                 "samples": samples.tolist(),
                 "strategy": self.simulation.experiment.strategy if there else "random",  # without a model
                 "overlap": overlap,
+                "planned": self.simulation.experiment.rounds,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],

@@ -101,7 +101,8 @@ class Trainer:
         session = self.open(request)
         if session.asked.find(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
-        self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
+        planned = session.simulation.experiment.rounds
+        self.store.rounds.replan(request.run, request.al_round, deadline_of(request), planned)
         if request.settings["close"]:
             self.store.rounds.close(request.run, request.al_round)
         return Reply(self.progress(session, request.al_round))

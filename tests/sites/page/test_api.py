@@ -81,6 +81,23 @@ def test_states(site, signed_in):
     assert "Round 2 is done" in ada.get("/").text
 
 
+def test_the_last_round_is_told(site, signed_in):
+    ada = signed_in("ada")
+    site.store.rounds.open("run", 1, [0], "logo", None, planned=2)
+    assert "Round 1 of 2: label images" in ada.get("/").text
+    ada.post("/api/answer", json={"sample": 0, "label": 0})
+    assert "The next round opens" in ada.get("/").text
+    site.store.rounds.close("run", 1)
+    assert "count from the next round" in ada.get("/").text
+    site.store.rounds.open("run", 2, [1], "logo", None, planned=2)
+    ada.post("/api/answer", json={"sample": 1, "label": 0})
+    assert "This is the last round" in ada.get("/").text
+    site.store.rounds.close("run", 2)
+    assert "this run needs no more labels" in ada.get("/").text
+    site.store.rounds.replan("run", 2, None, 3)
+    assert "count from the next round" in ada.get("/").text
+
+
 def test_what_is_left_over_for_others_is_told(site, signed_in):
     site.store.rounds.open("run", 1, range(2), "logo", None)
     site.store.rounds.close("run", 1)

@@ -56,8 +56,9 @@ function show() {
 function progress() {
   const {counts, round, pace} = work;
   if (work.queue === "round") {  // the next image may be another round's than the one before
+    const number = `Round ${round.number}${round.planned ? ` of ${round.planned}` : ""}`;
     for (const heading of document.querySelectorAll("title, h1, #heading")) {
-      heading.textContent = heading.textContent.replace(/^Round \d+/, `Round ${round.number}`);
+      heading.textContent = heading.textContent.replace(/^Round \d+( of \d+)?/, number);
     }
   }
   const decided = counts.requested - counts.pending;
