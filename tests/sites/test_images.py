@@ -108,6 +108,19 @@ def test_pictures_with_a_palette_differ_by_what_one_sees(tmp_path):
     )
 
 
+def test_what_one_does_not_see_is_not_trained_on(tmp_path):
+    diagonal = np.eye(8, dtype=np.uint8)
+    for mode in ("L", "RGB"):
+        image = Image.new(mode, (8, 8), "white")
+        image.putalpha(Image.fromarray(100 * diagonal))
+        image.save(tmp_path / f"{mode}.png")
+    two_colours = Image.fromarray(diagonal)
+    two_colours.putpalette([255, 255, 255, 100, 100, 100])
+    two_colours.save(tmp_path / "palette.png", transparency=0)
+    pixels = read_images(tmp_path, (1, 8, 8)).pixels
+    assert np.array_equal(pixels, np.broadcast_to(100 * diagonal, (3, 1, 8, 8)))
+
+
 def test_what_is_known_of_pictures_without_a_palette_stays_known(tmp_path):
     """Sites remember these, and do not start where a picture is another one."""
     grey = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))

@@ -54,10 +54,12 @@ def _with_colours(image: Image.Image) -> Image.Image:
 
 
 def fit(image: Image.Image, shape: Shape) -> Pixels:
-    """In the wanted shape: scaled with its proportions, on black where these differ."""
+    """In the wanted shape: scaled with its proportions, on black where these differ or it is transparent."""
     channels, height, width = shape
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
         image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
+    if image.has_transparency_data:  # what nobody sees is not to be learnt from
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "black"), image.convert("RGBA"))
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         # Of a strip so long that nothing of its breadth would be left, a line stays.
