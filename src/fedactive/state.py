@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
@@ -115,8 +116,18 @@ class State:
 
 def round_accuracy(metrics: pd.DataFrame) -> pd.Series:
     """Test accuracy of the global model by AL round."""
-    table = metrics[metrics["model"] == "global"]
-    return table.groupby("al_round")["accuracy"].apply(lambda accuracy: mean_of_last(accuracy.tolist()))
+    table = metrics[metrics["model"] == "global"].set_index("fl_round")
+    return table.groupby("al_round")["accuracy"].apply(
+        lambda measured: mean_of_last(by_fl_round(measured.index, measured))
+    )
+
+
+def by_fl_round(fl_round: ArrayLike, accuracy: ArrayLike) -> list[float]:
+    """The accuracy after each FL round from the first on, NaN where none was measured, as between sites."""
+    rounds = np.asarray(fl_round, dtype=np.int64)
+    measured = np.full(rounds.max(), math.nan)
+    measured[rounds - 1] = accuracy
+    return list(map(float, measured))
 
 
 def mean_of_last(accuracy: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ import torch
 from loopback import loopback, site_selections
 
 from fedactive import laboratory
+from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.data import DATASETS
 from fedactive.data.budget import budget_per_client
@@ -75,6 +76,19 @@ def test_a_run_of_the_field_can_be_reported(small, tmp_path):
     assert result.metrics.query("model == 'global'")["fl_round"].tolist() == [2, 3, 2, 3]
     assert set(result.selections["sample"]) == set(result.selections["label"]) == {-1}
     assert not write_report([result.folder], tmp_path / "report.html", None).skipped
+
+
+def test_the_accuracy_of_a_round_is_that_of_its_last_five_fl_rounds_however_few_were_measured(
+    small, tmp_path
+):
+    experiment = small(rounds=1, fl_rounds=9, strategy="random", lr=0.1)
+    transport = loopback(experiment, tmp_path)
+    result = field.run(plan_of(experiment, tmp_path, evaluate_every=4), transport, NAMES)
+    measured = result.metrics.query("model == 'global'").set_index("fl_round")["accuracy"]
+    assert measured.index.tolist() == [4, 8, 9]
+    assert measured[4] != measured[[8, 9]].mean()
+    assert result.accuracy[1] == pytest.approx(measured[[8, 9]].mean())
+    assert learning_curves([result.folder])["accuracy"].tolist() == pytest.approx([100 * result.accuracy[1]])
 
 
 def test_a_run_without_test_images_works_and_its_accuracy_is_unknown(small, tmp_path):

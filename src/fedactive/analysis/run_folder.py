@@ -23,6 +23,7 @@ from fedactive.analysis.reading import readable
 from fedactive.analysis.stored import ALRound, Content, StoredRun
 from fedactive.errors import RunError
 from fedactive.runs import FORMAT
+from fedactive.state import by_fl_round
 
 METRICS = {
     **dict.fromkeys(("al_round", "fl_round", "labelled", "client"), pa.int64()),
@@ -56,6 +57,8 @@ def _content(folder: Path) -> Content:
         diverged = np.asarray(whole["al_round"])[~np.isnan(accuracy) & np.isnan(whole["loss"])]
         class_accuracy, local_accuracy = _class_accuracy(whole), _class_accuracy(local)
         rounds, local_rounds = _rows_by_round(whole, "fl_round"), _rows_by_round(local, "client")
+        fl_round = np.asarray(whole["fl_round"])
+        curves = {r: by_fl_round(fl_round[rows], accuracy[rows]) for r, rows in rounds.items()}
     if diverged.size:  # see `state.divergence`
         facts["diverged"] = f"in AL round {diverged.min()}"
     counts = _read_queried(folder, class_accuracy.shape[1])
@@ -70,7 +73,7 @@ def _content(folder: Path) -> Content:
         ALRound(
             al_round=r,
             labelled=int(labelled[rows[-1]]),
-            accuracy=accuracy[rows].tolist(),
+            accuracy=curves[r],
             class_accuracy=class_accuracy[rows[-1]].tolist(),
             local_class_accuracy=local_accuracy[local_rounds[r]].tolist() if r in local_rounds else [],
             queried=queried[r - 1] if queried else [],

@@ -35,7 +35,7 @@ class ALRound:
 
     al_round: int
     labelled: int  # by all clients, so far
-    accuracy: list[float]  # of the global model after each FL round, as a share
+    accuracy: list[float]  # of the global model after each FL round, as a share; NaN: not measured
     class_accuracy: list[float]  # of the global model at the end
     local_class_accuracy: list[list[float]]  # of each client's local-only model, if there were any
     queried: list[list[int]]  # labels bought in this round, by client and class; empty if sites keep them
