@@ -169,6 +169,14 @@ def test_data_check_reports_each_file(tmp_path):
     assert "train_32x32.mat: not found" in done.stdout
 
 
+def test_a_tilde_after_an_equals_sign_is_the_home_folder_in_every_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    checked = fedactive("data", "check", "svhn", "--data-dir=~/data").stdout
+    assert checked.startswith(f"{tmp_path}/data/train_32x32.mat: not found")
+    shown = fedactive("paper", "show", "accuracy", "--from=~/runs").stderr
+    assert shown == f"fedactive: {tmp_path}/runs does not exist\n"
+
+
 def test_options_of_a_plugin_that_are_numbers_are_listed_and_set(tmp_path):
     plugin = tmp_path / "tempered.py"
     plugin.write_text(

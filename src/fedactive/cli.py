@@ -24,6 +24,7 @@ from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError, told
 from fedactive.experiment import Experiment, parse_toml
+from fedactive.files import at_home
 from fedactive.grid import JOBS_HELP, expand, require_data, shared_among
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
@@ -258,12 +259,18 @@ def print_result(result: Result) -> None:
     print(f"run folder: {result.folder}")
 
 
+def at_home_in(argument: str) -> str:
+    """`--from=~/runs` with the home folder for the tilde, which shells replace at the beginning only."""
+    option, _, value = argument.partition("=")
+    return f"{option}={at_home(value)}" if option.startswith("--") and value.startswith("~") else argument
+
+
 def main() -> None:
     hold_lifeline()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended in good order, as by Ctrl-C
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        app()
+        app(list(map(at_home_in, sys.argv[1:])))
     except (UserError, OSError) as error:
         sentence = told(error)
         if sentence is None:
