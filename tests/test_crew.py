@@ -1,12 +1,15 @@
 """Runs side by side in one process."""
 
 import time
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 
+from fedactive import laboratory
 from fedactive.crew import Crew
-from fedactive.laboratory import run
+from fedactive.errors import RunError
+from fedactive.laboratory import EngineShelf, run
 
 
 @pytest.fixture
@@ -48,6 +51,17 @@ def test_one_that_fails_leaves_its_reason_and_the_crew_goes_on(crew, tmp_path, s
     assert (tmp_path / f"{lost.name}.log").read_text().startswith("fedactive: ")
     fine = small(strategy="random", rounds=1, fl_rounds=1, runs_dir=tmp_path)
     assert wait(crew.start(configured(fine, tmp_path))) == 0
+
+
+def test_an_engine_that_was_closed_is_not_used_again(small, digits, monkeypatch):
+    """The next one may have failed to start, for lack of memory, say."""
+    with EngineShelf() as engines:
+        first = engines.get(small(), digits)
+        with monkeypatch.context() as patched:
+            patched.setattr(laboratory, "make_engine", Mock(side_effect=RunError("no memory")))
+            with pytest.raises(RunError):
+                engines.get(small(batch_size=32), digits)
+        assert engines.get(small(), digits) is not first
 
 
 def test_what_a_plugin_prints_is_no_answer(tmp_path, small):

@@ -131,6 +131,7 @@ class EngineShelf:
     def close(self) -> None:
         if self.engine is not None:
             self.engine.close()
+        self.engine = None  # its data leave the device before another's come there
 
     def __enter__(self) -> EngineShelf:
         return self
