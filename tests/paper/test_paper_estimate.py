@@ -1,10 +1,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-from fedactive.paper.estimate import Estimate, Work, duration, estimate, round_work, run_work
+from fedactive.paper import estimate as module
+from fedactive.paper.estimate import Estimate, Work, duration, estimate, round_work, run_work, speed
 from fedactive.paper.reproduce import experiments
 from fedactive.runs import first_round_file
+from fedactive.simulation import Simulation
 
 
 @pytest.fixture
@@ -48,6 +51,23 @@ def test_an_estimate_after_real_training_on_this_machine(two, store):
     assert str(made).startswith("2 runs, 1 done before; the rest trains on about 3.9 million images, about ")
     store(two[1], [0.5, 0.6])
     assert str(estimate(two)) == "2 runs, all done before"
+
+
+@pytest.mark.parametrize(("device", "clients"), [("cpu", 2), ("cuda", 10)])
+def test_the_trial_has_as_many_clients_as_train_side_by_side(two, monkeypatch, device, clients):
+    """On a GPU these are all, however few cores are beside it."""
+    trained = []
+
+    class Counted(Simulation):
+        def train(self, server, al_round, fl_round, participants):
+            trained.append(len(participants))
+            return super().train(server, al_round, fl_round, participants)
+
+    monkeypatch.setattr(module, "Simulation", Counted)
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    monkeypatch.setattr(module, "choose_device", lambda _: torch.device(device))
+    speed(replace(two[0], workers=1), seconds=0.0)
+    assert set(trained) == {clients}
 
 
 def test_time_in_words():

@@ -95,7 +95,8 @@ def kind(experiment: Experiment) -> tuple[object, ...]:
 def speed(experiment: Experiment, seconds: float) -> Work:
     """Images per second, from FL rounds on noise of the right shape for about that many seconds."""
     card = DATASETS[experiment.dataset]
-    K = min(experiment.clients, usable_cores())  # as many as train side by side
+    gpu = choose_device(experiment.device).type == "cuda"
+    K = experiment.clients if gpu else min(experiment.clients, usable_cores())  # that train side by side
     e = replace(experiment, clients=K, local_epochs=1)
     rng = torch.Generator().manual_seed(0)
 
