@@ -205,7 +205,8 @@ class Stack(ABC):
         for k, job in self.stoppable.items():
             parts = job.samples.to(device).split(inference_batch(self.images))
             logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
-            accuracy[k] = (logits.argmax(1) == job.labels.to(device)).float().mean()
+            right = (logits.argmax(1) == job.labels.to(device)).sum()
+            accuracy[k] = right / len(job.labels)  # a GPU's mean() of 99 in 100 may be less than 0.99
         return accuracy
 
     def logits(self, weights: Weights, pixels: Tensor) -> Tensor:
