@@ -273,14 +273,28 @@ def test_a_deadline_ends_a_round(small, tmp_path):
 
 
 def test_sites_know_which_round_is_the_last_even_if_the_plan_changes_meanwhile(small, tmp_path):
-    transport, run = run_with(small, tmp_path, rounds=1)
-    result = run()
-    name = json.loads((result.folder / "field.json").read_text())["run"]
-    rounds = [trainer.store.rounds for trainer in transport.trainers]
-    assert [store.find(name, 1).planned for store in rounds] == [1, 1, 1]
-    transport, run = run_with(small, tmp_path, transport, rounds=2)
+    def ends(k, request, reply):
+        if request.kind == "train":
+            raise KeyboardInterrupt
+        return reply
+
+    def planned():
+        return [trainer.store.rounds.current().planned for trainer in transport.trainers]
+
+    transport, run = run_with(small, tmp_path, rounds=2)
+    transport.tamper = ends
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert planned() == [2, 2, 2]
+    transport.tamper = lambda k, request, reply: reply
+    _, run = run_with(small, tmp_path, transport, rounds=1)  # shortened when all had labelled
     run()
-    assert [[store.find(name, r).planned for r in (1, 2)] for store in rounds] == [[1, 2]] * 3
+    assert planned() == [1, 1, 1]
+    told = []
+    transport.tamper = lambda k, request, reply: told.append(planned()[k]) or reply
+    _, run = run_with(small, tmp_path, transport, rounds=3)  # prolonged after its end
+    run()
+    assert set(told) == {3}  # from the first request on
 
 
 def test_skipping_is_an_answer_at_one_site(small, tmp_path):

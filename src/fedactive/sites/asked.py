@@ -1,8 +1,7 @@
 """What a run has asked a site's people for: a file for each AL round, and a round of the label store.
 
     round-R.json     the images that AL round R asked for, in order, how people are asked (strategy, overlap,
-                     deadline), of how many rounds it is one, what the global model took them for, and how
-                     good the local-only model was
+                     deadline), what the global model took them for, and how good the local-only model was
 
 The file comes first. A label store that was restored from a backup may lack rounds of which there is a file;
 people are asked for these again.
@@ -21,10 +20,12 @@ from fedactive.sites.store import LabelStore
 
 
 class AskedRounds:
-    def __init__(self, run: str, folder: Path, store: LabelStore) -> None:
+    def __init__(self, run: str, folder: Path, store: LabelStore, planned: int) -> None:
+        """`planned` is how many rounds the run has, as far as its plan says now."""
         self.run = run
         self.folder = folder
         self.store = store
+        self.planned = planned
 
     def find(self, al_round: int) -> dict[str, Any] | None:
         return read_round(self.folder, al_round)
@@ -42,7 +43,10 @@ class AskedRounds:
         write_json(self.folder / f"round-{al_round}.json", asked)
 
     def open_missing(self) -> None:
-        """Ask people for all that was decided on and that the label store does not know, or no longer."""
+        """Ask people for all that was decided on and that the label store does not know, or no longer.
+
+        Of all rounds they are told of how many they are.
+        """
         for al_round, asked in self.until().items():
             if self.store.rounds.find(self.run, al_round) is None:
                 due = asked["deadline"]
@@ -53,8 +57,9 @@ class AskedRounds:
                     asked["strategy"],
                     None if due is None else datetime.fromtimestamp(due, UTC),
                     overlap=asked["overlap"],
-                    planned=asked.get("planned"),  # rounds of earlier versions do not tell
+                    planned=self.planned,
                 )
+        self.store.rounds.plan(self.run, self.planned)
 
     def labels_at_close(self, al_round: int) -> dict[int, int]:
         """The labels as they were when the labelling of this round was closed: it is now at the latest."""

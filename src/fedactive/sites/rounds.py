@@ -81,14 +81,20 @@ class Rounds:
                 "INSERT INTO requests VALUES (?, ?, ?)", [(round_id, k, s) for k, s in enumerate(unique)]
             )
 
-    def replan(self, run: str, al_round: int, deadline: datetime | None, planned: int) -> None:
+    def set_deadline(self, run: str, al_round: int, deadline: datetime | None) -> None:
         """The plan may change while people label."""
         with self.database.writing():
             due = None if deadline is None else deadline.timestamp()
             self.database.connection.execute(
-                "UPDATE rounds SET deadline = ?1, planned = ?2 WHERE run = ?3 AND al_round = ?4"
-                " AND (deadline IS NOT ?1 OR planned IS NOT ?2)",
-                (due, planned, run, al_round),
+                "UPDATE rounds SET deadline = ? WHERE run = ? AND al_round = ? AND deadline IS NOT ?",
+                (due, run, al_round, due),
+            )
+
+    def plan(self, run: str, planned: int) -> None:
+        """Tell how many rounds the run has: that may change also when people have labelled its last one."""
+        with self.database.writing():
+            self.database.connection.execute(
+                "UPDATE rounds SET planned = ?1 WHERE run = ?2 AND planned IS NOT ?1", (planned, run)
             )
 
     def close(self, run: str, al_round: int) -> None:

@@ -72,7 +72,7 @@ class Session:
         self.cover = cover
         self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
         folder.mkdir(parents=True, exist_ok=True)
-        self.asked = AskedRounds(run, folder, store)
+        self.asked = AskedRounds(run, folder, store, experiment.rounds)
         self.asked.open_missing()
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
@@ -113,7 +113,6 @@ class Session:
                 "samples": samples.tolist(),
                 "strategy": self.simulation.experiment.strategy if there else "random",  # without a model
                 "overlap": overlap,
-                "planned": self.simulation.experiment.rounds,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],

@@ -101,8 +101,7 @@ class Trainer:
         session = self.open(request)
         if session.asked.find(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
-        planned = session.simulation.experiment.rounds
-        self.store.rounds.replan(request.run, request.al_round, deadline_of(request), planned)
+        self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
         if request.settings["close"]:
             self.store.rounds.close(request.run, request.al_round)
         return Reply(self.progress(session, request.al_round))

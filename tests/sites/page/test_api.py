@@ -94,7 +94,7 @@ def test_the_last_round_is_told(site, signed_in):
     assert "This is the last round" in ada.get("/").text
     site.store.rounds.close("run", 2)
     assert "this run needs no more labels" in ada.get("/").text
-    site.store.rounds.replan("run", 2, None, 3)
+    site.store.rounds.plan("run", 3)
     assert "count from the next round" in ada.get("/").text
 
 
