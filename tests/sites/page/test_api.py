@@ -85,6 +85,7 @@ def test_the_last_round_is_told(site, signed_in):
     ada = signed_in("ada")
     site.store.rounds.open("run", 1, [0], "logo", None, planned=2)
     assert "Round 1 of 2: label images" in ada.get("/").text
+    assert "Round 1 of 2</h2>" in ada.get("/overview").text
     ada.post("/api/answer", json={"sample": 0, "label": 0})
     assert "The next round opens" in ada.get("/").text
     site.store.rounds.close("run", 1)
