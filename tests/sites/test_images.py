@@ -1,7 +1,9 @@
 """Reading a site's images: folders and archives, and everything that can be wrong with them."""
 
 import errno
+import hashlib
 import io
+import json
 import os
 
 import numpy as np
@@ -10,6 +12,7 @@ from PIL import Image, ImageOps
 
 from fedactive.errors import DataError
 from fedactive.sites import images
+from fedactive.sites.image_files import stamp
 from fedactive.sites.images import Report, read_images
 
 SHAPE = (3, 8, 8)
@@ -277,6 +280,16 @@ def test_a_wrong_archive_is_told(tmp_path):
     path.write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(DataError, match="cannot read"):
         read_images(path, SHAPE)
+
+
+def test_what_an_earlier_version_kept_is_decoded_anew(folder, tmp_path):
+    cache = tmp_path / "cache.npz"
+    pixels = read_images(folder, SHAPE, cache).pixels
+    known = [(name, *stamp(folder / name)) for name in ("a.PNG", "b.png", "ward b/c.jpeg")]
+    key = hashlib.sha256(json.dumps([SHAPE, known, [], 0]).encode()).hexdigest()  # as it was once
+    facts = json.loads(np.load(cache)["facts"].tobytes()) | {"key": key}
+    np.savez(cache, pixels=255 - pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
+    assert np.array_equal(read_images(folder, SHAPE, cache).pixels, pixels)
 
 
 def test_a_folder_is_decoded_once(folder, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +29,8 @@ from fedactive.sites.pictures import Pixels, Shape, decode, fit
 
 __all__ = ["ImagePool", "Report", "fit", "read_images"]
 
+# How pictures become pixels: what an earlier version kept may be other pixels than this one makes of them.
+DECODER = hashlib.sha256(files("fedactive.sites").joinpath("pictures.py").read_bytes()).hexdigest()
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 
@@ -114,7 +117,7 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     paths, refused, others = find_images(root)
     names = [path.relative_to(root).as_posix() for path in paths]
     facts = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
-    key = hashlib.sha256(json.dumps([shape, facts, refused, others]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([DECODER, shape, facts, refused, others]).encode()).hexdigest()
     if cache is not None and (cached := _read_cache(cache, key, _Folder(root))):
         return cached
     with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
@@ -212,7 +215,7 @@ def _write_cache(cache: Path, key: str, pool: ImagePool) -> None:
 
 
 def _read_cache(cache: Path, key: str, pictures: Pictures) -> ImagePool | None:
-    """What was decoded before, unless the folder or the shape has changed since."""
+    """What was decoded before, unless the folder, the shape or the way of decoding has changed since."""
     try:
         with np.load(cache, allow_pickle=False) as content:
             facts = json.loads(content["facts"].tobytes())
