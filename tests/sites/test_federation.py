@@ -297,6 +297,26 @@ def test_sites_know_which_round_is_the_last_even_if_the_plan_changes_meanwhile(s
     assert set(told) == {3}  # from the first request on
 
 
+def test_a_run_that_goes_on_although_a_site_closed_it_has_all_its_rounds_there(small, tmp_path):
+    transport, run = run_with(small, tmp_path)
+    site, planned = transport.trainers[0].store, []
+    transport.annotators[0].busy = False
+
+    def close_and_come_back(k, request, reply):
+        if k == 0 and request.kind == "query" and request.al_round == 1:
+            site.rounds.close_run(request.run)
+            planned.append(site.rounds.current().planned)
+        elif k == 0 and request.kind == "label_status" and request.al_round == 1:
+            planned.append(site.rounds.current().planned)
+            transport.annotators[0].busy = True
+            transport.annotators[0].work("late")
+        return reply
+
+    transport.tamper = close_and_come_back
+    run()
+    assert planned[:2] == [1, 2]
+
+
 def test_skipping_is_an_answer_at_one_site(small, tmp_path):
     transport, run = run_with(small, tmp_path, strategy="logo")
     transport.annotators[0].skips = True

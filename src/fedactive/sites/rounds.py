@@ -105,13 +105,21 @@ class Rounds:
             self._close("run = ? AND al_round = ?", run, al_round)
 
     def close_run(self, run: str) -> int:
-        """Ask for nothing more on behalf of a run that was abandoned; how many rounds were open."""
+        """Ask for nothing more on behalf of a run that was abandoned; how many rounds were open.
+
+        Its latest round is the last one, unless the run goes on and tells otherwise.
+        """
         with self.database.writing():
             known = {name for (name,) in self.database.rows("SELECT run FROM rounds")}
             if not known:
                 raise StoreError("no run has asked for labels here yet")
             if run not in known:
                 raise unknown_name("run", run, known)
+            self.database.connection.execute(
+                "UPDATE rounds SET planned = (SELECT max(al_round) FROM rounds WHERE run = ?1)"
+                " WHERE run = ?1",
+                (run,),
+            )
             return self._close("run = ?", run)
 
     def _close(self, which: str, *values: object) -> int:

@@ -101,6 +101,7 @@ class Trainer:
         session = self.open(request)
         if session.asked.find(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
+        session.asked.open_missing()
         self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
         if request.settings["close"]:
             self.store.rounds.close(request.run, request.al_round)

@@ -97,6 +97,8 @@ def test_the_last_round_is_told(site, signed_in):
     assert "this run needs no more labels" in ada.get("/").text
     site.store.rounds.plan("run", 3)
     assert "count from the next round" in ada.get("/").text
+    site.store.rounds.close_run("run")  # it was abandoned
+    assert "this run needs no more labels" in ada.get("/").text
 
 
 def test_what_is_left_over_for_others_is_told(site, signed_in):
