@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from PIL import Image
 
 from browser import Browser, missing
+from fedactive.sites.images import read_images
 from fedactive.sites.store import Counts
 
 # Of ChestX-ray14, and one that is longer than any screen is wide.
@@ -423,6 +425,28 @@ def test_who_decides_again_sees_again_what_was_said(site, browse):
         "(document.querySelector('[data-do=back]').click(), document.body.innerText.includes('you said'))"
     )
     assert ada.run("return " + said.format("circle (1), square (1)"))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_what_one_sees_through_a_picture_is_black_as_in_training(site, browse, tmp_path, dark):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.new("RGBA", (40, 10), (255, 255, 255, 0)).save(folder / "wide.png")
+    Image.new("RGBA", (10, 40), (255, 255, 255, 0)).save(folder / "tall.png")
+    site.show(read_images(folder, (1, 8, 8)))
+    site.store.rounds.open("run", 1, range(2), "logo", None)
+    ada = browse(site, "ada", dark=dark)
+    for sample in range(2):
+        assert shown(ada) == sample
+        ada.wait("document.getElementById('image').complete")
+        box = ada.run("return document.querySelector('.picture').getBoundingClientRect().toJSON()")
+        ada.screenshot(tmp_path / "page.png")
+        with Image.open(tmp_path / "page.png") as page:
+            colours = page.convert("RGB")
+        middle = int(box["x"] + box["width"] / 2), int(box["y"] + box["height"] / 2)
+        assert colours.getpixel(middle) == (0, 0, 0)
+        assert colours.getpixel((int(box["x"]) + 9, int(box["y"]) + 9)) != (0, 0, 0)  # beside the picture
+        ada.press("1")
 
 
 def test_disagreements_are_decided(site, browse):

@@ -96,6 +96,7 @@ export class Stage {
   paint() {
     const {style, naturalWidth, naturalHeight} = this.image;
     style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.zoom})`;
+    style.setProperty("--ratio", naturalWidth / naturalHeight || 0);
     style.filter = this.contrast === 1 ? "" : `contrast(${this.contrast})`;
     style.imageRendering = Math.max(naturalWidth, naturalHeight) < SMALL ? "pixelated" : "auto";
     this.element.classList.toggle("zoomed", this.zoom > 1);
