@@ -141,8 +141,8 @@ class Rounds:
         return _round(self.database.one("SELECT * FROM rounds WHERE id = ?", round_id))
 
     def current(self) -> Round | None:
-        """The youngest open round; the youngest, if none is open."""
-        sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, id DESC LIMIT 1"
+        """The youngest open round; if none is open, the one that people were asked for last."""
+        sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, last_event DESC, id DESC LIMIT 1"
         return _round(self.database.one(sql))
 
     def asking_for(self, sample: int) -> Round | None:

@@ -101,6 +101,18 @@ def test_the_last_round_is_told(site, signed_in):
     assert "this run needs no more labels" in ada.get("/").text
 
 
+def test_of_several_runs_people_wait_for_the_one_that_they_labelled_last(site, signed_in):
+    ada = signed_in("ada")
+    site.store.rounds.open("long", 1, [0], "logo", None, planned=5)
+    site.store.rounds.open("short", 1, [1], "logo", None, planned=1)
+    ada.post("/api/answer", json={"sample": 1, "label": 0})
+    site.store.rounds.close("short", 1)
+    ada.post("/api/answer", json={"sample": 0, "label": 0})
+    site.store.rounds.close("long", 1)
+    assert "Round 1 of 5 is closed" in ada.get("/").text
+    assert "Round 1 of 5 (closed)" in ada.get("/overview").text
+
+
 def test_what_is_left_over_for_others_is_told(site, signed_in):
     site.store.rounds.open("run", 1, range(2), "logo", None)
     site.store.rounds.close("run", 1)
