@@ -368,9 +368,10 @@ def test_answers_come_from_label_studio(site, browse, tmp_path):
 
 
 def test_a_round_that_closes_while_somebody_labels(site, browse):
-    site.store.rounds.open("run", 1, range(9), "logo", None)
+    site.store.rounds.open("run", 1, range(9), "logo", datetime.now(UTC) - timedelta(hours=1))
     ada = browse(site, "ada")
     assert shown(ada) == 0
+    assert "deadline passed, open until it is closed" in ada.text()
     site.store.rounds.close("run", 1)
     ada.press("1")
     ada.wait("document.body.innerText.includes('Round 1 is closed')")
@@ -378,6 +379,7 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
     assert site.store.labels_at_close("run", 1) == {}
     ada.click("a[href='/late']")
     assert shown(ada) == 1
+    assert "deadline" not in ada.text()
 
 
 def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):

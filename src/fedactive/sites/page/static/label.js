@@ -74,7 +74,7 @@ function progress() {
     .filter(Boolean).join(", ");
   byId("pace").textContent = pace
     ? `${pace.toFixed(1)} s per image, ${duration(pace * left)} to go` : "";
-  byId("deadline").textContent = round.deadline ? deadline(new Date(round.deadline)) : "";
+  byId("deadline").textContent = round.deadline && !round.closed ? deadline(new Date(round.deadline)) : "";
 }
 
 function duration(seconds) {
