@@ -39,15 +39,22 @@ def write_partial(path: Path, content: bytes) -> Path:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file that the user named; its folder is made if need be."""
+    """Write a file that the user named; its folder is made if need be.
+
+    Links are followed, and what is no plain file, such as /dev/stdout, is written to, never replaced.
+    """
     if path.is_dir():
         raise RunError(f"cannot write {path}: it is a folder")
-    partial = path.with_name(f".{path.name}.partial")
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(f".{target.name}.partial")
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
         with suppress(FileExistsError):  # be it a file: opening another one in it says so
-            path.parent.mkdir(parents=True)
+            target.parent.mkdir(parents=True)
         partial.write_bytes(content)
-        os.replace(partial, path)
+        os.replace(partial, target)
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
