@@ -18,9 +18,9 @@ from fedactive.query import STRATEGIES
 from fedactive.settings import settings_of
 
 
-def fedactive(*arguments, cwd=None):
+def fedactive(*arguments, cwd=None, env=None):
     command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
 
 
 def shown(*arguments):
@@ -122,6 +122,15 @@ def test_a_broken_configuration_file_is_named(tmp_path):
     assert done.returncode == 2
     assert "config: 'mine.toml' was given, allowed is a TOML file" in done.stderr
     assert "Invalid value (at line 1, column 9)" in done.stderr
+
+
+@pytest.mark.parametrize("language", ["C", "C.UTF-8"])
+def test_configuration_files_are_utf8_everywhere_and_may_begin_with_a_byte_order_mark(tmp_path, language):
+    """As TOML wants it, whatever the system's own encoding is: here ASCII, kept by the two variables."""
+    (tmp_path / "mine.toml").write_text('dataset = "digits" # Übung\nseed = -1\n', encoding="utf-8-sig")
+    system = {"LC_ALL": language, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = fedactive("run", "--config", "mine.toml", cwd=tmp_path, env=os.environ | system)
+    assert done.stderr.startswith("fedactive: seed: -1 was given")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are counted in Linux's /proc")

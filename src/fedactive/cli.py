@@ -132,7 +132,7 @@ def read_config(path: Path | None) -> str:
     if path is not None and not path.is_file():
         raise ConfigurationError("config", str(path), "a TOML file that exists")
     try:
-        text = path.read_text() if path else ""
+        text = path.read_text(encoding="utf-8-sig") if path else ""  # Windows may begin it with a mark
         tomllib.loads(text)
         return text
     except UnicodeDecodeError:

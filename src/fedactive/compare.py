@@ -164,7 +164,7 @@ class Comparison:
         config = job.log.with_suffix(".toml")
         try:
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            config.write_text(job.experiment.to_toml())
+            config.write_text(job.experiment.to_toml(), encoding="utf-8")
             job.log.touch()
             job.log_begins = job.log.stat().st_size
         except OSError as error:

@@ -60,7 +60,7 @@ def serve(files: SimpleQueue[str], answers: int) -> None:
 def attempt(config: Path, engines: EngineShelf) -> bool:
     with config.with_suffix(".log").open("a") as log:
         try:
-            run_with(engines, Experiment.from_toml(config.read_text()), Lines(log))
+            run_with(engines, Experiment.from_toml(config.read_text(encoding="utf-8")), Lines(log))
         except Exception as error:
             print(told(error) or traceback.format_exc(), file=log)
             return False

@@ -90,7 +90,7 @@ def _content(folder: Path) -> Content:
 
 def _read_settings(folder: Path) -> dict[str, Any]:
     with readable(folder, "experiment.toml") as file:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
         if not text.endswith("\n"):
             raise ValueError("its end is missing")
         settings = tomllib.loads(text)

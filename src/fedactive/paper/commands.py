@@ -216,7 +216,7 @@ def document(
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} is no text") from None
     new = filled(text, runs)
