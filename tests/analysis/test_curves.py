@@ -12,6 +12,7 @@ from fedactive.analysis.curves import (
     print_accuracy,
     spread,
 )
+from fedactive.analysis.finding import stored_runs
 from fedactive.laboratory import run
 
 
@@ -23,6 +24,9 @@ def test_curves_come_from_run_folders(small):
     means = mean_curves(curves)
     expected = 50 * (results[0].accuracy + results[1].accuracy)
     assert means.loc["entropy (local)"].to_numpy() == pytest.approx(expected.to_numpy())
+    folder = str(results[0].folder.parent)  # as one types it in a notebook
+    assert learning_curves([folder]).equals(curves)
+    assert [run.seed for run in stored_runs(folder)] == [1, 2]
 
 
 def test_a_round_in_which_nobody_had_samples_left_counts(small, digits, tmp_path, capsys):

@@ -28,7 +28,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MARKERS = "osD^vPX"
 
 
-def learning_curves(folders: Sequence[Path]) -> pd.DataFrame:
+def learning_curves(folders: Sequence[str | Path]) -> pd.DataFrame:
     """One row per run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`, both in percent.
 
     The setting names what differs between the runs besides strategy and seed; with one setting it is empty.

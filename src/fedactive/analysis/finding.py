@@ -11,23 +11,25 @@ from fedactive.analysis.results_file import FILE, read_results
 from fedactive.analysis.run_folder import run_folder
 from fedactive.analysis.stored import StoredRun
 from fedactive.errors import RunError
+from fedactive.files import at_home
 
 THREADS = 2  # more are no faster, as half of the work is Python's
 
 
-def stored_runs(folder: Path) -> list[StoredRun]:
+def stored_runs(folder: str | Path) -> list[StoredRun]:
     """All runs in a folder, read when needed."""
+    folder = at_home(folder)
     if not folder.is_dir():
         raise RunError(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
     return [run for place in _places([folder], []) for run in _runs_at(place)]
 
 
-def read_all(paths: Sequence[Path]) -> tuple[list[StoredRun], Skipped]:
+def read_all(paths: Sequence[str | Path]) -> tuple[list[StoredRun], Skipped]:
     """All runs in these paths, read, and what else is there; a damaged run is no obstacle to the others."""
     runs: list[StoredRun] = []
     skipped: Skipped = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for usable, problems in pool.map(_read, list(_places(paths, skipped))):
+        for usable, problems in pool.map(_read, list(_places(map(at_home, paths), skipped))):
             runs += usable
             skipped += problems
     return runs, skipped

@@ -30,7 +30,7 @@ class Runs:
     skipped: Skipped  # what is not in the tables
 
 
-def read_runs(paths: Sequence[Path]) -> Runs:
+def read_runs(paths: Sequence[str | Path]) -> Runs:
     """Read run folders, folders of run folders, and folders of exported results."""
     found, skipped = read_all(paths)
     unfinished = [run for run in found if not run.finished]
