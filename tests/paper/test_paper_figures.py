@@ -72,10 +72,13 @@ def two_settings(store, runs):
 
 
 def test_comparison_figures(two_settings, draw):
-    assert "average" in draw("penalty")
+    overall = draw("penalty")
+    assert "average" in overall
+    assert all(name in overall for name in ("logo (4)", "random (4)", "entropy (2)"))
     by_selector = draw("penalty", category="query selector")
     assert "global: in how many of 2 settings" in by_selector
     assert "local: in how many of 2 settings" in by_selector
+    assert "(2)" not in by_selector  # all have as many
     assert "query selector local (n = 2)" in draw("bars")
 
 

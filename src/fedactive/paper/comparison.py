@@ -80,7 +80,7 @@ def penalty(archive: Archive, **overrides: Any) -> pd.DataFrame:
 def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, pd.DataFrame]:
     """The penalty matrix over the settings of each value of a category, of those with runs of two seeds.
 
-    `attrs["settings"]` of a matrix is their number.
+    `attrs["settings"]` of a matrix is their number, `attrs["counts"]` that of each strategy.
     """
     if category not in CATEGORIES:
         raise unknown_name("category", category, CATEGORIES)
@@ -89,13 +89,17 @@ def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, p
     matrices = {}
     for value, part in curves.groupby(values, sort=False):
         matrices[str(value)] = in_order(penalty_matrix(part))
-        matrices[str(value)].attrs["settings"] = part["setting"].nunique()
+        matrices[str(value)].attrs |= {"settings": part["setting"].nunique(), "counts": _counts(part)}
     return matrices
 
 
 def settings_with_runs(archive: Archive, **overrides: Any) -> dict[str, int]:
     """In how many of the 38 settings each strategy has runs of two seeds, in the paper's order."""
-    counts = setting_curves(archive, **overrides).groupby("strategy")["setting"].nunique()
+    return _counts(setting_curves(archive, **overrides))
+
+
+def _counts(curves: pd.DataFrame) -> dict[str, int]:
+    counts = curves.groupby("strategy")["setting"].nunique()
     return {name: int(counts[name]) for name in COMPARED if name in counts}
 
 

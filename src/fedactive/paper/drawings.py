@@ -89,12 +89,19 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
 
 
 def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good."""
+    """Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good.
+
+    Columns name their number of settings where these differ: in few of them there are few defeats.
+    """
     with saved(path, (7 * len(matrices), 6)) as figure:
         for axes, (name, matrix) in zip(
             figure.subplots(1, len(matrices), squeeze=False)[0], matrices.items(), strict=True
         ):
-            heat(axes, matrix, "{:.1f}", high=max(matrix.to_numpy().max(), 1e-9))
+            counts = matrix.attrs["counts"]
+            uneven = len(set(counts.values())) > 1
+            names = {column: f"{column} ({n})" for column, n in counts.items() if uneven}
+            high = max(matrix.to_numpy().max(), 1e-9)
+            heat(axes, matrix.rename(columns=names), "{:.1f}", high)
             axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
             title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
             axes.set_title(f"{name}: {title}" if name else title)
