@@ -116,6 +116,20 @@ def test_a_file_that_cannot_be_looked_at_is_one_sentence(tmp_path, option):
     assert re.fullmatch(r"fedactive: .*x{300}\.\w+: File name too long\n", done.stderr)
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="/dev/full is Linux's")
+def test_output_to_a_full_disk_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fedactive", "datasets"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "fedactive: No space left on device\n"
+
+
 def test_a_broken_configuration_file_is_named(tmp_path):
     (tmp_path / "mine.toml").write_text("alpha = = 1")
     done = fedactive("run", "--config", "mine.toml", cwd=tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 ERROR = "fedactive: "  # begins the sentence about an error
@@ -46,4 +47,6 @@ def told(error: Exception) -> str | None:
         return f"{ERROR}{error}"
     if isinstance(error, OSError) and error.filename is not None:  # a file that nobody may look at, say
         return f"{ERROR}{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # what was printed went to a file
+        return f"{ERROR}{error.strerror}"
     return None
