@@ -114,13 +114,14 @@ def test_settings_have_tables_of_their_own(tmp_path):
 
 
 def test_the_table_is_of_the_rounds_asked_for_with_deviation_and_number_of_seeds(tmp_path):
-    longer = compare(tmp_path, strategy="random", jobs=1)
+    runs = tmp_path / "my runs"
+    longer = compare(runs, strategy="random", jobs=1)
     assert longer.returncode == 0, longer.stderr
     assert re.search(r"random +│ +1 │ +[\d.]+ │ +[\d.]+ │\n", longer.stdout)
-    done = compare(tmp_path, strategy="random", seed="1,2", rounds=1, jobs=1)
+    done = compare(runs, strategy="random", seed="1,2", rounds=1, jobs=1)
     assert "2 runs, 1 done before" in done.stderr
     assert re.search(r"random +│ +2 │ +[\d.]+ ±[\d.]+ │\n", done.stdout)
-    assert done.stdout.endswith(f"\nnow: fedactive report {tmp_path} -o report.html\n")
+    assert done.stdout.endswith(f"\nnow: fedactive report '{runs}' -o report.html\n")
 
 
 def test_a_space_may_follow_a_comma(tmp_path):

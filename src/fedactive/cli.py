@@ -24,7 +24,7 @@ from fedactive.data import DATASETS, check, download
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError, told
 from fedactive.experiment import Experiment, parse_toml
-from fedactive.files import at_home
+from fedactive.files import at_home, typed
 from fedactive.grid import JOBS_HELP, expand, require_data, shared_among
 from fedactive.laboratory import Result
 from fedactive.laboratory import run as run_experiment
@@ -124,7 +124,7 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
-        print(f"now: fedactive report {done[0].experiment.runs_dir} -o report.html")
+        print(f"now: fedactive report {typed(done[0].experiment.runs_dir)} -o report.html")
     report_failures(finished)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from fedactive.errors import RunError
 def at_home(path: str | Path) -> Path:
     """The path, `~` replaced by the home folder: in files and after `=` no shell does that."""
     return Path(os.path.expanduser(path))
+
+
+def typed(value: object) -> str:
+    """As it is typed in a shell: a path in a command that we print may have blanks in it."""
+    return shlex.quote(str(value))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -15,7 +15,7 @@ from fedactive.analysis.stored import StoredRun
 from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
-from fedactive.files import write_output
+from fedactive.files import typed, write_output
 from fedactive.grid import JOBS_HELP, require_data, shared_among
 from fedactive.paper.archive import Archive, shared_precision
 from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
@@ -113,7 +113,7 @@ def run(
             finished = Comparison(*shared_among(missing, jobs)).run()
         report_failures(finished)
     if comparable:
-        print(f"now: fedactive paper show {name} --from {runs_dir}{as_options(changes)}")
+        print(f"now: fedactive paper show {name} --from {typed(runs_dir)}{as_options(changes)}")
 
 
 @app.command()
@@ -221,7 +221,7 @@ def document(
         raise UserError(f"{path} is no text") from None
     new = filled(text, runs)
     if check and new != text:
-        again = f"fedactive paper document {path} --from {source}"
+        again = f"fedactive paper document {typed(path)} --from {typed(source)}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
     if not check:
         write_output(path, new.encode())

@@ -11,6 +11,7 @@ import typer
 from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
+from fedactive.files import typed
 from fedactive.paper.archive import key
 from fedactive.paper.reproduce import NAMES
 from fedactive.paper.settings import PAPER
@@ -42,7 +43,7 @@ def changed(*given: int | str | None) -> dict[str, Any]:
 
 
 def as_options(changes: dict[str, Any]) -> str:
-    return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changes.items())
+    return "".join(f" --{name.replace('_', '-')} {typed(value)}" for name, value in changes.items())
 
 
 def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
