@@ -13,14 +13,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
 from fedactive import __version__
 from fedactive.analysis.curves import learning_curves, print_accuracy
 from fedactive.analysis.report import write_report
 from fedactive.compare import Comparison, hold_lifeline, report_failures
-from fedactive.data import DATASETS, check, download
+from fedactive.data.commands import app as data_app
+from fedactive.data.commands import datasets
 from fedactive.demo import demo as run_demo
 from fedactive.errors import ConfigurationError, UserError, told
 from fedactive.experiment import Experiment, parse_toml
@@ -45,18 +45,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # which joins the lines of a paragraph
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(paper_app, name="paper")
 app.add_typer(coordinator_app, name="coordinator")
 app.add_typer(site_app, name="site")
 
-DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
 Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]
-DatasetName = Annotated[str, typer.Argument(help="dataset (see `fedactive datasets`)", metavar="NAME")]
-DatasetOrFile = Annotated[
-    str, typer.Argument(help="dataset, or the path of an .npz file of your own", metavar="NAME")
-]
 
 
 def load_plugin(path: Path | None) -> None:
@@ -210,39 +204,7 @@ def strategies(plugin: Plugin = None) -> None:
     Console().print(table)
 
 
-@app.command()
-def datasets() -> None:
-    """List the datasets."""
-    table = Table("dataset", "images", "classes", "what it is")
-    for name, card in DATASETS.items():
-        size = f"{card.size}x{card.size}x{card.channels}"
-        notes = ["not supported: several labels per image"] if card.unsupported else []
-        notes += [card.licence] if card.non_commercial else []
-        what = card.description + "".join(f" [{note}]" for note in notes)
-        table.add_row(name, size, str(len(card.classes)), escape(what))
-    Console().print(table)
-
-
-@data_app.command("get")
-def data_get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
-    """Download a dataset's official files, verified by checksum."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        done = download(name, data_dir, progress)
-    print(done)
-    print(f"licence: {DATASETS[name].licence}")
-
-
-@data_app.command("check")
-def data_check(name: DatasetOrFile, data_dir: DataDir = Path("data")) -> None:
-    """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
-    reports = check(name, data_dir)
-    for report in reports:
-        print(f"{report.path}: {report.problem or 'can be read'}{report.remark}")
-    if not reports:
-        print(f"{name} comes with the package, there is nothing to check")
-    if any(report.problem for report in reports):
-        raise typer.Exit(1)
+app.command()(datasets)
 
 
 def print_result(result: Result) -> None:

@@ -14,7 +14,6 @@ from fedactive.analysis.finding import stored_runs
 from fedactive.analysis.stored import StoredRun
 from fedactive.compare import Comparison, report_failures
 from fedactive.errors import ConfigurationError, RunError, UserError
-from fedactive.experiment import Experiment
 from fedactive.files import typed, write_output
 from fedactive.grid import JOBS_HELP, require_data, shared_among
 from fedactive.paper.archive import Archive, shared_precision
@@ -23,7 +22,9 @@ from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
 from fedactive.paper.figures import FIGURES, NoRunsError, Request
 from fedactive.paper.figures import figure as draw_figure
+from fedactive.paper.hints import experiments_drawn, of_other_options, warn_of_unequal, what_is_missing
 from fedactive.paper.options import (
+    RUNS,
     AlfaMixHead,
     DataDir,
     Datasets,
@@ -41,18 +42,15 @@ from fedactive.paper.options import (
     changed,
     names,
     numbers,
-    of_other_options,
 )
 from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
-from fedactive.paper.settings import all_settings, experiments_of
+from fedactive.paper.settings import all_settings
 from fedactive.paper.terminal import print_table
 from fedactive.progress import resumable
 from fedactive.terminal import print_whole
 
 app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
-
-RUNS = Path("runs")
 
 
 @app.command()
@@ -231,40 +229,3 @@ def document(
 def runs_in(source: Path) -> list[StoredRun]:
     """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
     return [] if source == RUNS and not source.exists() else stored_runs(source)
-
-
-def what_is_missing(
-    name: str, source: Path, runs: list[StoredRun], rows: dict[str, Any], changes: dict[str, Any]
-) -> str:
-    """Why a table has none of our numbers, and what to do."""
-    archive, first = Archive(runs), begins(name, rows["datasets"])
-    made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
-    if made and name == "penalty":
-        return f"who beats whom is tested over two seeds or more; of {source} there is one each to look at"
-    if made and first:
-        asked = {option: ",".join(values) for option, values in rows.items() if values}
-        there = {} if source == RUNS else {"runs_dir": source}
-        again = f"fedactive paper run {name}{as_options(changes | asked | there)}"
-        return (
-            f"the runs of this table in {source} end before {first:g}% labelled, where the paper's numbers "
-            f"begin; `{again}` without --until prolongs them"
-        )
-    missing = f"no runs of this table in {source}; `fedactive paper run {name}` makes them"
-    hint = of_other_options(experiments(name, **rows), runs, changes)
-    return f"{missing}\n{hint}: show needs the same" if hint else missing
-
-
-def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
-    """Those of a table, or of one setting and its twin with the other selector, which are drawn together."""
-    if setting is None:
-        return experiments(table)
-    title = all_settings()[setting - 1].title
-    return [e for twin in all_settings() if twin.title == title for e in experiments_of(twin)]
-
-
-def warn_of_unequal(settings: dict[str, int]) -> None:
-    """Say so where strategies were compared in different numbers of settings."""
-    if len(set(settings.values())) > 1:
-        counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
-        remark = "compare only strategies that have the same"
-        print(f"settings with runs of two seeds: {counts}; {remark}", file=sys.stderr)

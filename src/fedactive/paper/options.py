@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun
 from fedactive.errors import ConfigurationError
-from fedactive.experiment import Experiment
 from fedactive.files import typed
-from fedactive.paper.archive import key
 from fedactive.paper.reproduce import NAMES
-from fedactive.paper.settings import PAPER
 
 Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
 Until = Annotated[float | None, typer.Option(help="stop at this percent labelled")]
+RUNS = Path("runs")  # where `run` makes its runs, and the others look for them
 # How runs may differ from the paper's: `show` and `figure` find them again by the same options.
 CHANGEABLE = ("fl_rounds", "partition", "schedule", "precision")
-RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
 FlRounds = Annotated[int | None, typer.Option(help="FL rounds per AL round, instead of the paper's 100")]
 Partition = Annotated[str | None, typer.Option(help="transport or reference, the released code's clients")]
 Schedule = Annotated[str | None, typer.Option(help="paper or reference, the released code's learning rates")]
@@ -44,25 +39,6 @@ def changed(*given: int | str | None) -> dict[str, Any]:
 
 def as_options(changes: dict[str, Any]) -> str:
     return "".join(f" --{name.replace('_', '-')} {typed(value)}" for name, value in changes.items())
-
-
-def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
-    """How runs of these experiments of the paper were made that are there but were not asked for, if so."""
-    paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
-
-    def unchangeable(settings: Mapping[str, Any]) -> Identity:
-        same = dict(settings) | {"strategy_options": settings["strategy_options"].replace(RELEASED_HEAD, "")}
-        return tuple(pair for pair in key(same) if pair[0] not in CHANGEABLE)
-
-    def options(settings: dict[str, Any]) -> str:
-        head = "global" if settings["strategy_options"] == RELEASED_HEAD else "own"
-        made = {"alfamix_head": head} | settings
-        return as_options({n: made[n] for n in (*CHANGEABLE, "alfamix_head") if made[n] != paper[n]}).strip()
-
-    needed = {unchangeable(vars(experiment)) for experiment in wanted}
-    usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]
-    made_with = {options(settings) for settings in usable} - {options(paper | changes), ""}
-    return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""
 
 
 def names(text: str | None) -> list[str] | None:
