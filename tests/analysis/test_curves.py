@@ -54,8 +54,8 @@ def test_the_picture_names_every_strategy(tmp_path):
         for r in (1, 2, 3)
     ]
     curves = pd.DataFrame(rows, columns=["strategy", "seed", "al_round", "labelled", "accuracy"])
-    plot_learning_curves(curves, "title", tmp_path / "curves.svg")
-    text = (tmp_path / "curves.svg").read_text()
+    plot_learning_curves(curves, "title", tmp_path / "curves.SVG")
+    text = (tmp_path / "curves.SVG").read_text()
     assert "logo  83.5" in text
     assert "random  81.5" in text
     plot_learning_curves(curves.drop(index=[3, 4, 5]), "title", tmp_path / "curves.svg")  # LoGo's seed 2

@@ -123,15 +123,15 @@ def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     import matplotlib  # here, for most commands draw nothing and need not wait for it
     from matplotlib.figure import Figure
 
-    known = Figure().canvas.get_supported_filetypes()
-    if path.suffix[1:] not in known:
-        raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{kind}" for kind in known))
+    kind, known = path.suffix[1:].lower(), Figure().canvas.get_supported_filetypes()
+    if kind not in known:
+        raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{name}" for name in known))
     with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "fedactive"}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         picture = io.BytesIO()
-        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-        figure.savefig(picture, dpi=130, format=path.suffix[1:], metadata=undated)
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        figure.savefig(picture, dpi=130, format=kind, metadata=undated)
         write_output(path, picture.getvalue())
 
 
