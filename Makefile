@@ -36,8 +36,9 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
+# Three at a time for two cores: many tests wait for processes that they have started.
 unit: setup browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	@for file in docs/REPRODUCTION.md results/runs.parquet; do \
