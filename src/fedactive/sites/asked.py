@@ -45,7 +45,7 @@ class AskedRounds:
     def open_missing(self) -> None:
         """Ask people for all that was decided on and that the label store does not know, or no longer.
 
-        Of all rounds they are told of how many they are.
+        Of all rounds it hears how many there are.
         """
         for al_round, asked in self.until().items():
             if self.store.rounds.find(self.run, al_round) is None:
@@ -57,7 +57,6 @@ class AskedRounds:
                     asked["strategy"],
                     None if due is None else datetime.fromtimestamp(due, UTC),
                     overlap=asked["overlap"],
-                    planned=self.planned,
                 )
         self.store.rounds.plan(self.run, self.planned)
 

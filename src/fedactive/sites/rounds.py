@@ -29,6 +29,10 @@ class Round:
     deadline: datetime | None
     closed: datetime | None
 
+    @property
+    def title(self) -> str:
+        return f"Round {self.al_round}" + (f" of {self.planned}" if self.planned else "")
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -62,7 +66,6 @@ class Rounds:
         deadline: datetime | None,
         *,
         overlap: int = 1,
-        planned: int | None = None,
     ) -> None:
         """Ask for labels, of each image by `overlap` people. The same run and round again changes nothing."""
         if overlap < 1:
@@ -72,9 +75,9 @@ class Rounds:
                 return
             due = None if deadline is None else deadline.timestamp()
             round_id = self.database.connection.execute(
-                "INSERT INTO rounds (run, al_round, strategy, overlap, planned, opened, deadline)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run, al_round, strategy, overlap, planned, time.time(), due),
+                "INSERT INTO rounds (run, al_round, strategy, overlap, opened, deadline)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (run, al_round, strategy, overlap, time.time(), due),
             ).lastrowid
             unique = dict.fromkeys(int(sample) for sample in samples)
             self.database.connection.executemany(

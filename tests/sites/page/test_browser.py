@@ -383,7 +383,8 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
 
 
 def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
-    site.store.rounds.open("long", 3, [1, 2], "logo", None, planned=5)
+    site.store.rounds.open("long", 3, [1, 2], "logo", None)
+    site.store.rounds.plan("long", 5)
     site.store.rounds.open("short", 1, [10], "logo", None)
     ada = browse(site, "ada")
     headings = "[document.title, document.querySelector('h1').textContent, heading.textContent]"

@@ -136,7 +136,8 @@ def _round(found: Round | None) -> Values | None:
     return {
         "run": found.run,
         "number": found.al_round,
-        "planned": found.planned,
+        "title": found.title,
+        "last": found.al_round == found.planned,
         "overlap": found.overlap,
         "opened": found.opened.isoformat(timespec="seconds"),
         "deadline": found.deadline and found.deadline.isoformat(timespec="seconds"),

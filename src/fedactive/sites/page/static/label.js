@@ -56,9 +56,8 @@ function show() {
 function progress() {
   const {counts, round, pace} = work;
   if (work.queue === "round") {  // the next image may be another round's than the one before
-    const number = `Round ${round.number}${round.planned ? ` of ${round.planned}` : ""}`;
     for (const heading of document.querySelectorAll("title, h1, #heading")) {
-      heading.textContent = heading.textContent.replace(/^Round \d+( of \d+)?/, number);
+      heading.textContent = heading.textContent.replace(/^Round \d+( of \d+)?/, round.title);
     }
   }
   const decided = counts.requested - counts.pending;
