@@ -22,7 +22,7 @@ demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset
 	$(BIN)/fedactive demo
 
 field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, labelling pages, LoGo
-	$(BIN)/python -m fedactive.sites.demo
+	$(BIN)/python -m fedactive.cli.field_demo
 
 field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
 	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from fedactive.data import Dataset
 from fedactive.engines import Engine, ParallelEngine, SequentialEngine, usable_cores
-from fedactive.environment import cpu_name
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
+from fedactive.record.environment import cpu_name
 from plain_loop import noise, plain_loop
 
 SPEC = ModelSpec("cnn4", (3, 32, 32), 10)

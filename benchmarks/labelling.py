@@ -25,8 +25,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedactive.environment import cpu_name
-from fedactive.sites.store import LabelStore
+from fedactive.record.environment import cpu_name
+from fedactive.sites.labels.store import LabelStore
 
 MILLISECONDS = 100.0
 IMAGES, SIZE, CLASSES = 5_000, 64, 8
@@ -35,9 +35,9 @@ SERVER = """
 import os, sys
 from pathlib import Path
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-from fedactive.sites.images import read_images
+from fedactive.sites.site.images import read_images
 from fedactive.sites.page.app import PageServer, create_app
-from fedactive.sites.store import LabelStore
+from fedactive.sites.labels.store import LabelStore
 folder, size, classes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 images = read_images(folder / "images.npz", (3, size, size))
 names = [f"class {k}" for k in range(classes)]

@@ -34,18 +34,18 @@ from torch import Tensor
 from fedactive.data import DATASETS, Dataset, load
 from fedactive.engines import choose_device, make_engine, usable_cores
 from fedactive.engines.engine import Engine
-from fedactive.environment import cpu_name
 from fedactive.errors import DataError
 from fedactive.experiment import Experiment
 from fedactive.federated.local_sgd import Recipe
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query
+from fedactive.laboratory.simulation import Simulation
+from fedactive.laboratory.split import Split, split
 from fedactive.models import ModelSpec
 from fedactive.paper import paper_table
 from fedactive.query import STRATEGIES, Outputs
 from fedactive.query.kernels import gradient_seeding, k_centre, kmeans
-from fedactive.simulation import Simulation
-from fedactive.split import Split, split
+from fedactive.record.environment import cpu_name
 from query_round import CLASSES, EMBEDDING, synthetic_outputs
 
 PAPER_CLIENTS, POOL, BUDGET = 10, 5000, 250

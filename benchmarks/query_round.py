@@ -19,8 +19,8 @@ import typer
 from torch import Tensor
 
 from fedactive.engines import choose_device, usable_cores
-from fedactive.environment import cpu_name
 from fedactive.query import Outputs, Pool, Selection, make_strategy
+from fedactive.record.environment import cpu_name
 
 CLASSES, EMBEDDING = 10, 256
 STRATEGIES_OF_A_ROUND = ("entropy", "coreset", "badge", "gcnal", "alfamix", "logo")

@@ -28,7 +28,7 @@ import typer
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
 from fedactive.federation import Query, QueryPhase
-from fedactive.runs import Run
+from fedactive.record.run_folder import Run
 
 SECONDS, GIGABYTES = 10.0, 1.0
 STRATEGIES = ("random", "entropy", "badge", "coreset", "logo")

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import torch
 
-from browser import Browser, missing
 from fedactive.data import DATASETS, Dataset, load
 from fedactive.experiment import Experiment
 from fedactive.query import STRATEGIES
-from lacking import lacking
+from support.browser import Browser, missing
+from support.lacking import lacking
 
 
 @pytest.fixture(scope="session")

@@ -17,17 +17,18 @@ __all__ = ["Experiment", "Result", "Silent", "run"]
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
-    from fedactive.laboratory import Result, run
-    from fedactive.progress import Silent
+    from fedactive.laboratory.progress import Silent
+    from fedactive.laboratory.run import Result, run
 
 
 def __getattr__(name: str) -> Any:
     """Import the public names when first used: worker processes need none of what they bring along."""
     if name not in __all__:
         raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
-    from fedactive import experiment, laboratory, progress
+    from fedactive import experiment
+    from fedactive.laboratory import progress, run
 
-    return getattr({"Experiment": experiment, "Silent": progress}.get(name, laboratory), name)
+    return getattr({"Experiment": experiment, "Silent": progress}.get(name, run), name)
 
 
 def __dir__() -> list[str]:

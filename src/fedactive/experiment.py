@@ -21,9 +21,9 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.federated import ALGORITHMS
 from fedactive.federated.schedules import SCHEDULES
 from fedactive.models import MODELS
+from fedactive.options import check, parse, setting, settings_of, write_toml
 from fedactive.query import STRATEGIES, make_strategy
 from fedactive.query.strategy import parse_options
-from fedactive.settings import check, parse, setting, settings_of, write_toml
 
 DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning", "Machine"
 

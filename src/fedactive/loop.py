@@ -14,9 +14,9 @@ import torch
 from fedactive.experiment import Experiment
 from fedactive.federated import make_algorithm
 from fedactive.federation import Federation
-from fedactive.progress import Progress
+from fedactive.laboratory.progress import Progress
 from fedactive.randomness import Randomness
-from fedactive.runs import Run
+from fedactive.record.run_folder import Run
 
 
 def federated_active_learning(

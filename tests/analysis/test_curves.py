@@ -12,8 +12,8 @@ from fedactive.analysis.curves import (
     print_accuracy,
     spread,
 )
-from fedactive.analysis.finding import stored_runs
-from fedactive.laboratory import run
+from fedactive.laboratory.run import run
+from fedactive.record.finding import stored_runs
 
 
 def test_curves_come_from_run_folders(small):

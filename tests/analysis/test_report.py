@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from curve_tables import against
 
 from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
-from fedactive.analysis.export import export
 from fedactive.analysis.panels import comparisons, images
 from fedactive.analysis.panels.accuracy import accuracy_table, band_note
 from fedactive.analysis.panels.class_balance import emd_curves
@@ -21,7 +19,9 @@ from fedactive.analysis.report import write_report
 from fedactive.analysis.significance import paired_tests
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
-from fedactive.laboratory import run_all
+from fedactive.laboratory.run import run_all
+from fedactive.record.export import export
+from support.curve_tables import against
 
 
 @pytest.fixture(scope="module")

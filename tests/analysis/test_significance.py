@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 import pandas as pd
 import pytest
-from curve_tables import COLUMNS, WON, against, random_curves, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -26,6 +25,7 @@ from fedactive.analysis.significance import (
     winning_rate,
     winning_rates,
 )
+from support.curve_tables import COLUMNS, WON, against, random_curves, table
 
 # ---------------------------------------------------------------------------------------- paired tests
 

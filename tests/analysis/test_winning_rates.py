@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from curve_tables import CLOSE, WON, against, random_curves, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -22,6 +21,7 @@ from fedactive.analysis.significance import (
     winning_rate,
     winning_rates,
 )
+from support.curve_tables import CLOSE, WON, against, random_curves, table
 
 # --------------------------------------------------------------------------------------------- t-score
 

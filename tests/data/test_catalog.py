@@ -7,7 +7,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.cli import app
+from fedactive.cli.app import app
 from fedactive.data import DATASETS
 from fedactive.data.catalog import DatasetCard
 

@@ -15,7 +15,6 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import builders
 import numpy as np
 import pytest
 from rich.console import Console
@@ -24,6 +23,7 @@ from rich.progress import Progress
 from fedactive.data import DATASETS, download, load
 from fedactive.data.catalog import OfficialFile
 from fedactive.errors import ConfigurationError, DataError, UserError
+from support import builders
 
 
 class Server(ThreadingHTTPServer):

@@ -10,7 +10,6 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import builders
 import numpy as np
 import pytest
 import torch
@@ -19,6 +18,7 @@ from fedactive.data import DATASETS, check, load
 from fedactive.data.catalog import MEDMNIST, Layout
 from fedactive.data.load import DataWarning
 from fedactive.errors import ConfigurationError, DataError
+from support import builders
 
 
 def load_unofficial(name: str, data_dir: Path):

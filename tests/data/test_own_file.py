@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import builders
 import numpy as np
 import pytest
 import torch
@@ -13,6 +12,7 @@ import torch
 from fedactive.data import DATASETS, check, find_classes, load
 from fedactive.data.own_file import content_of, is_own_file, mean_and_std, short_name
 from fedactive.errors import ConfigurationError, DataError
+from support import builders
 
 NOWHERE = Path("nowhere")
 

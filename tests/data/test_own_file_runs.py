@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import fedactive
-from fedactive.analysis.export import export
 from fedactive.analysis.report import write_report
 from fedactive.analysis.results import read_runs
 from fedactive.data import Dataset
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
+from fedactive.laboratory.progress import Silent
 from fedactive.models import MODELS
-from fedactive.progress import Silent
-from fedactive.sites.plan import Plan
+from fedactive.record.export import export
+from fedactive.sites.coordinator.plan import Plan
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 

@@ -7,13 +7,13 @@ import os
 import pickle
 from pathlib import Path
 
-import builders
 import numpy as np
 import pytest
 import scipy.io
 
 from fedactive.data.readers import cifar10, digits, idx, medmnist, svhn
 from fedactive.errors import DataError
+from support import builders
 
 
 def test_digits_are_whole_and_split_at_every_fifth():

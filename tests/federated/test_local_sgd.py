@@ -7,10 +7,10 @@ p0 = 1 / (1 + e^-0.2) = 0.549834 and the gradient is -0.450166.
 
 import pytest
 import torch
-from tiny import PLAIN, Tiny, train_tiny
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.local_sgd import Recipe, infer, path_length
+from support.tiny import PLAIN, Tiny, train_tiny
 
 
 def w0(result) -> float:

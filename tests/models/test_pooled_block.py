@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fedactive.models import cnn4, pooled_block
+from fedactive.models import pooled_block
+from fedactive.models.architectures import cnn4
 from fedactive.models.classifier import initialise
 
 

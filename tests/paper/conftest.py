@@ -10,7 +10,7 @@ import torch
 
 from fedactive.evaluation import Evaluation
 from fedactive.federation import Query, QueryPhase
-from fedactive.runs import Run
+from fedactive.record.run_folder import Run
 
 
 @pytest.fixture(scope="session")

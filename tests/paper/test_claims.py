@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedactive.analysis.stored import DEFAULTS, ALRound, Content, StoredRun
 from fedactive.paper.archive import Archive
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, quantile
 from fedactive.paper.document import filled
 from fedactive.paper.reproduce import experiments
+from fedactive.record.stored import DEFAULTS, ALRound, Content, StoredRun
 
 
 def stored(experiment, accuracies, queried=()):

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.analysis.export import export
-from fedactive.analysis.finding import stored_runs
+from fedactive.cli.paper import app
 from fedactive.errors import UserError
-from fedactive.paper.commands import app
 from fedactive.paper.document import filled
 from fedactive.paper.reproduce import experiments
+from fedactive.record.export import export
+from fedactive.record.finding import stored_runs
 
 EMPTY = """# Results
 

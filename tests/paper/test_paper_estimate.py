@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedactive.laboratory.simulation import Simulation
 from fedactive.paper import estimate as module
 from fedactive.paper.estimate import Estimate, Work, duration, estimate, round_work, run_work, speed
 from fedactive.paper.reproduce import experiments
-from fedactive.runs import first_round_file
-from fedactive.simulation import Simulation
+from fedactive.record.run_folder import first_round_file
 
 
 @pytest.fixture

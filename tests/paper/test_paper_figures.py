@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from fedactive.analysis.finding import stored_runs
 from fedactive.data import Dataset, load
 from fedactive.errors import ConfigurationError, DataError, RunError
+from fedactive.laboratory.split import split
 from fedactive.paper import figures
 from fedactive.paper.archive import Archive
 from fedactive.paper.drawings import line_style
 from fedactive.paper.figures import FIGURES, Request, figure
 from fedactive.paper.reproduce import experiments
 from fedactive.paper.settings import COMPARED, all_settings
-from fedactive.split import split
+from fedactive.record.finding import stored_runs
 
 
 @pytest.fixture

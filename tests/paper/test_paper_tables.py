@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from fedactive.analysis.finding import stored_runs
 from fedactive.errors import ConfigurationError
+from fedactive.laboratory.split import split
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
-from fedactive.split import split
+from fedactive.record.finding import stored_runs
 
 COUNTS = {
     "accuracy": 192,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedactive.errors import ConfigurationError, RunError, UserError
-from fedactive.laboratory import run
+from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
 from fedactive.query.plugins import code_of, load_file

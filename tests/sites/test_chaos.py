@@ -16,8 +16,8 @@ import pytest
 
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.sites import watch
-from fedactive.sites.journal import read_status
+from fedactive.sites.coordinator import watch
+from fedactive.sites.coordinator.journal import read_status
 from fedactive.sites.rehearsal import Rehearsal, wait_for
 
 pytestmark = pytest.mark.skipif(

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from loopback import loopback
 from PIL import Image
 
 from fedactive.data import DATASETS
 from fedactive.errors import UserError
 from fedactive.query import STRATEGIES
-from fedactive.runs import read_checkpoint
-from fedactive.sites import correspondence, field
+from fedactive.record.run_folder import read_checkpoint
+from fedactive.sites.coordinator import correspondence, field
+from fedactive.sites.coordinator.plan import Plan, Rules
+from fedactive.sites.labels.store import LabelStore, StoreError
 from fedactive.sites.messages import NO_LABELS, NOT_ASKED, PROBLEMS
-from fedactive.sites.plan import Plan, Rules
-from fedactive.sites.site import Site
-from fedactive.sites.store import LabelStore, StoreError
-from fedactive.sites.trainer import Trainer
-from lacking import lacking
+from fedactive.sites.site.site import Site
+from fedactive.sites.site.trainer import Trainer
+from support.lacking import lacking
+from support.loopback import loopback
 
 NAMES = ["north", "south", "west"]
 DAY = 86_400.0

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedactive.analysis.results import read_runs
+from fedactive.cli.tables import print_whole
 from fedactive.errors import ConfigurationError
 from fedactive.files import write_output
-from fedactive.terminal import print_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from fedactive.analysis.diversity import Counts
-from fedactive.analysis.finding import read_all
-from fedactive.analysis.reading import Skipped, listed
-from fedactive.analysis.stored import DEFAULTS, StoredRun, longest
 from fedactive.errors import RunError
 from fedactive.experiment import setting_labels, strategy_label
+from fedactive.record.finding import read_all
+from fedactive.record.reading import Skipped, listed
+from fedactive.record.stored import DEFAULTS, StoredRun, longest
 
 UNFINISHED, TO_RESUME = "is not finished", "; start its command again to resume it"
 

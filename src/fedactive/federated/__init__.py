@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from fedactive.federated.algorithm import Algorithm
-from fedactive.federated.fedavg import FedAvg
-from fedactive.federated.fedprox import FedProx
-from fedactive.federated.scaffold import Scaffold
+from fedactive.federated.algorithms.fedavg import FedAvg
+from fedactive.federated.algorithms.fedprox import FedProx
+from fedactive.federated.algorithms.scaffold import Scaffold
 
 ALGORITHMS: dict[str, Callable[[float], Algorithm]] = {  # of mu, for whom it concerns
     "fedavg": lambda mu: FedAvg(),

@@ -8,10 +8,10 @@ from threading import Lock
 
 import torch
 
+from fedactive.models.architectures.cnn4 import CNN4
+from fedactive.models.architectures.mobilenet import MobileNet
+from fedactive.models.architectures.resnet18 import ResNet18
 from fedactive.models.classifier import Classifier, initialise
-from fedactive.models.cnn4 import CNN4
-from fedactive.models.mobilenet import MobileNet
-from fedactive.models.resnet18 import ResNet18
 
 MODELS: dict[str, Callable[[tuple[int, int, int], int], Classifier]] = {
     "cnn4": CNN4,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.analysis.stored import DEFAULTS, Identity, StoredRun, longest
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.paper.settings import all_settings
+from fedactive.record.stored import DEFAULTS, Identity, StoredRun, longest
 
 
 def key(settings: Mapping[str, Any]) -> Identity:

@@ -17,9 +17,9 @@ import pandas as pd
 import scipy
 
 from fedactive.analysis.significance import t_score
-from fedactive.analysis.stored import StoredRun
 from fedactive.paper.archive import Archive
 from fedactive.paper.tables import Cell, by_seed, cells, only, up_to
+from fedactive.record.stored import StoredRun
 
 HELD, NOT_HELD, NOT_TESTABLE = "held", "not held", "not testable"
 WRONG = 0.05  # the chance that a verdict is wrong

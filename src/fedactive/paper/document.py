@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims, rule
@@ -25,6 +24,7 @@ from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import NO_RUNS, OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
+from fedactive.record.stored import StoredRun
 
 BEGIN = r"<!-- (?P<kind>table|setting|claims):"
 BLOCK = re.compile(

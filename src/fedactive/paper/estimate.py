@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fedactive.analysis.run_folder import run_folder
 from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.engines import choose_device, usable_cores
 from fedactive.experiment import Experiment
-from fedactive.laboratory import EngineShelf
+from fedactive.laboratory.run import EngineShelf
+from fedactive.laboratory.simulation import Simulation
+from fedactive.laboratory.split import Split
 from fedactive.paper.reproduce import remaining
 from fedactive.query import make_strategy
-from fedactive.runs import first_round_file
-from fedactive.simulation import Simulation
-from fedactive.split import Split
+from fedactive.record.folder_reader import run_folder
+from fedactive.record.run_folder import first_round_file
 
 # Training and test images: known without having the files.
 IMAGES = {

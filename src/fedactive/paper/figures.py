@@ -13,6 +13,7 @@ import pandas as pd
 from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
+from fedactive.laboratory.split import split
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import OVERALL, observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
@@ -28,7 +29,6 @@ from fedactive.paper.drawings import (
 )
 from fedactive.paper.settings import COMPARED, all_settings
 from fedactive.paper.tables import cells, table
-from fedactive.split import split
 
 LETTERS = {"global": "G", "local": "L"}  # whose model chooses, as in the paper's tables
 

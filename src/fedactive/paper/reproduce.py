@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.analysis.finding import stored_runs
-from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
 from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
+from fedactive.record.finding import stored_runs
+from fedactive.record.stored import StoredRun
 
 NAMES = {
     "accuracy": "test accuracy, four datasets, seven strategies by either model",

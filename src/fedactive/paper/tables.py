@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from fedactive.analysis.stored import StoredRun
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
 from fedactive.paper.archive import Archive
 from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS, paper_experiment
+from fedactive.record.stored import StoredRun
 
 TABLES = ("accuracy", "ensembles", "algorithms", "emd", "cost")
 FILES = {"algorithms": "fl_algorithms", "cost": "query_cost_seconds"}  # of those named otherwise

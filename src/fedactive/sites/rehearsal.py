@@ -25,10 +25,10 @@ from torch import Tensor
 from fedactive.data import load
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.sites.coordinator import Coordinator
+from fedactive.laboratory.split import split
+from fedactive.sites.coordinator.coordinator import Coordinator
 from fedactive.sites.flower import processes
-from fedactive.sites.site import Site
-from fedactive.split import split
+from fedactive.sites.site.site import Site
 
 NAMES = ("north", "south", "west", "east")
 SECONDS_TO_START = 120.0

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from small_images import make_images
 
-from fedactive.sites.images import ImagePool
+from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page.app import PageServer, create_app
-from fedactive.sites.store import LabelStore
+from fedactive.sites.site.images import ImagePool
+from support.small_images import make_images
 
 CLASSES = ("circle", "square", "cross", "none of these")
 SECRET = b"of the tests"

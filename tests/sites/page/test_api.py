@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from small_images import make_folder
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.sites.images import Report
+from fedactive.sites.labels.store import Counts
 from fedactive.sites.page.app import PageServer, create_app
 from fedactive.sites.page.view import classes_with_keys
-from fedactive.sites.store import Counts
+from fedactive.sites.site.images import Report
+from support.small_images import make_folder
 
 BYTES_PER_PAGE = 4096 + 24  # in SQLite's write-ahead log
 

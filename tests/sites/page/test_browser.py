@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from PIL import Image
 
-from browser import Browser, missing
-from fedactive.sites.images import read_images
-from fedactive.sites.store import Counts
+from fedactive.sites.labels.store import Counts
+from fedactive.sites.site.images import read_images
+from support.browser import Browser, missing
 
 # Of ChestX-ray14, and one that is longer than any screen is wide.
 CHEST = (

@@ -8,16 +8,16 @@ import threading
 import time
 
 import httpx
-from small_images import make_images
 
-from fedactive.sites.store import LabelStore
+from fedactive.sites.labels.store import LabelStore
+from support.small_images import make_images
 
 PAGE = """
 import sys
 from pathlib import Path
-from fedactive.sites.images import read_images
+from fedactive.sites.site.images import read_images
 from fedactive.sites.page.app import PageServer, create_app
-from fedactive.sites.store import LabelStore
+from fedactive.sites.labels.store import LabelStore
 folder = Path(sys.argv[1])
 app = create_app(LabelStore(folder / "labels.sqlite"), read_images(folder / "images.npz", (3, 24, 24)),
                  ["a", "b", "c"], secret=b"kept", title="x")

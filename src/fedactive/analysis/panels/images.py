@@ -9,9 +9,9 @@ import pandas as pd
 
 from fedactive.analysis.charts import png, short_names
 from fedactive.analysis.panels import Values
-from fedactive.analysis.reading import readable
 from fedactive.data import Dataset, load
 from fedactive.errors import DataError, UserError
+from fedactive.record.reading import readable
 
 THUMBNAILS = 96  # per strategy, at most
 CLIENTS, EACH = 6, 5  # at most

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedactive.analysis.panels import Values
 from fedactive.analysis.panels.cost import time_unit
-from fedactive.analysis.stored import DEFAULTS
+from fedactive.record.stored import DEFAULTS
 
 
 def summary(configuration: pd.DataFrame) -> str:

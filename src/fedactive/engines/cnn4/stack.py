@@ -20,7 +20,7 @@ from fedactive.engines.cnn4.norm import ROWS
 from fedactive.engines.cnn4.own_accuracy import OwnAccuracy
 from fedactive.engines.stack import Stack
 from fedactive.federated.local_sgd import LocalJob, Recipe
-from fedactive.models.cnn4 import CNN4, WIDTH
+from fedactive.models.architectures.cnn4 import CNN4, WIDTH
 
 SMALLEST = 16  # the narrowest matrix that the tensor cores take
 HIGHEST = 128  # the largest batch whose logits one program computes

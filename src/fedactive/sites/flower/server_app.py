@@ -11,8 +11,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedactive.sites import field
-from fedactive.sites.coordinator import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator import field
+from fedactive.sites.coordinator.coordinator import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.flower.transport import FlowerTransport
 
 SECONDS_BETWEEN_LOOKS = 0.5

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from fedactive.sites.agreement import Action
-from fedactive.sites.answers import MOST_SECONDS, Event
-from fedactive.sites.label_studio import import_tasks
+from fedactive.sites.labels.agreement import Action
+from fedactive.sites.labels.answers import MOST_SECONDS, Event
+from fedactive.sites.labels.label_studio import import_tasks
+from fedactive.sites.labels.queues import Queue
 from fedactive.sites.page import view
 from fedactive.sites.page.desk import AtDesk, Desk, FromThisPage, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
-from fedactive.sites.queues import Queue
 
 MOST_AHEAD = 100
 

@@ -13,14 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from fedactive.errors import UserError
-from fedactive.sites.answers import NotAskedError, SenselessError
-from fedactive.sites.images import ImagePool
+from fedactive.sites.labels.answers import NotAskedError, SenselessError
+from fedactive.sites.labels.store import LabelStore, StoreError
 from fedactive.sites.page import api, pages
 from fedactive.sites.page.desk import Desk, Guess
 from fedactive.sites.page.guard import Guard
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.session import Sessions, same_origin
-from fedactive.sites.store import LabelStore, StoreError
+from fedactive.sites.site.images import ImagePool
 
 __all__ = ["Guess", "PageServer", "create_app"]
 

@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from pydantic import Field
 
-from fedactive.sites.answers import NotAskedError
-from fedactive.sites.images import ImagePool
+from fedactive.sites.labels.answers import NotAskedError
+from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page.session import Session, Sessions
-from fedactive.sites.store import LabelStore
+from fedactive.sites.site.images import ImagePool
 
 Sample = Annotated[int, Field(ge=0, lt=2**63)]  # what SQLite can count to
 Guess = Callable[[int], tuple[int, float] | None]  # of an image: the model's class and its probability

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fedactive.errors import DataError
-from fedactive.sites.label_studio import export_tasks
+from fedactive.sites.labels.label_studio import export_tasks
+from fedactive.sites.labels.queues import Queue
 from fedactive.sites.page import view
 from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn
 from fedactive.sites.page.session import Session
-from fedactive.sites.queues import Queue
 
 log = logging.getLogger(__name__)
 

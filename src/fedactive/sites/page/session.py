@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from fastapi import HTTPException, Request, Response
 
-from fedactive.sites.annotators import Annotator, Annotators
+from fedactive.sites.labels.annotators import Annotator, Annotators
 
 SECONDS_SIGNED_IN = 12 * 3600  # a working day
 SECONDS_OF_CLOCK_DRIFT = 300

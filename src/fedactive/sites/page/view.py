@@ -8,11 +8,11 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, Literal
 
-from fedactive.sites.agreement import cohen_kappa
-from fedactive.sites.annotators import Annotator
-from fedactive.sites.queues import Queue
-from fedactive.sites.rounds import Round
-from fedactive.sites.store import LabelStore
+from fedactive.sites.labels.agreement import cohen_kappa
+from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.queues import Queue
+from fedactive.sites.labels.rounds import Round
+from fedactive.sites.labels.store import LabelStore
 
 AHEAD = 8  # images a browser has at hand
 ANSWERS_FOR_PACE = 20

@@ -1,0 +1,73 @@
+"""What `fedactive paper` says where runs are missing or do not compare: why, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedactive.cli.paper_options import CHANGEABLE, RUNS, as_options
+from fedactive.experiment import Experiment
+from fedactive.paper.archive import Archive, key
+from fedactive.paper.reproduce import begins, experiments
+from fedactive.paper.settings import PAPER, all_settings, experiments_of
+from fedactive.record.stored import DEFAULTS, Identity, StoredRun
+
+RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
+
+
+def what_is_missing(
+    name: str, source: Path, runs: list[StoredRun], rows: dict[str, Any], changes: dict[str, Any]
+) -> str:
+    """Why a table has none of our numbers, and what to do."""
+    archive, first = Archive(runs), begins(name, rows["datasets"])
+    made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
+    if made and name == "penalty":
+        return f"who beats whom is tested over two seeds or more; of {source} there is one each to look at"
+    if made and first:
+        asked = {option: ",".join(values) for option, values in rows.items() if values}
+        there = {} if source == RUNS else {"runs_dir": source}
+        again = f"fedactive paper run {name}{as_options(changes | asked | there)}"
+        return (
+            f"the runs of this table in {source} end before {first:g}% labelled, where the paper's numbers "
+            f"begin; `{again}` without --until prolongs them"
+        )
+    missing = f"no runs of this table in {source}; `fedactive paper run {name}` makes them"
+    hint = of_other_options(experiments(name, **rows), runs, changes)
+    return f"{missing}\n{hint}: show needs the same" if hint else missing
+
+
+def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
+    """Those of a table, or of one setting and its twin with the other selector, which are drawn together."""
+    if setting is None:
+        return experiments(table)
+    title = all_settings()[setting - 1].title
+    return [e for twin in all_settings() if twin.title == title for e in experiments_of(twin)]
+
+
+def warn_of_unequal(settings: dict[str, int]) -> None:
+    """Say so where strategies were compared in different numbers of settings."""
+    if len(set(settings.values())) > 1:
+        counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
+        remark = "compare only strategies that have the same"
+        print(f"settings with runs of two seeds: {counts}; {remark}", file=sys.stderr)
+
+
+def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
+    """How runs of these experiments of the paper were made that are there but were not asked for, if so."""
+    paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
+
+    def unchangeable(settings: Mapping[str, Any]) -> Identity:
+        same = dict(settings) | {"strategy_options": settings["strategy_options"].replace(RELEASED_HEAD, "")}
+        return tuple(pair for pair in key(same) if pair[0] not in CHANGEABLE)
+
+    def options(settings: dict[str, Any]) -> str:
+        head = "global" if settings["strategy_options"] == RELEASED_HEAD else "own"
+        made = {"alfamix_head": head} | settings
+        return as_options({n: made[n] for n in (*CHANGEABLE, "alfamix_head") if made[n] != paper[n]}).strip()
+
+    needed = {unchangeable(vars(experiment)) for experiment in wanted}
+    usable = [settings for run in runs if unchangeable(settings := dict(run.identity)) in needed]
+    made_with = {options(settings) for settings in usable} - {options(paper | changes), ""}
+    return f"there are runs made with {' or '.join(sorted(made_with))}" if made_with else ""

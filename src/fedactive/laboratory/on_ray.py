@@ -1,0 +1,202 @@
+"""The laboratory's clients on Flower's simulation engine: workers of Ray, here or all over a cluster.
+
+The loop, the run folder and the labels stay in this process; queries and training go to the workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from flwr.app import Context, Message
+from flwr.common.constant import ErrorCode
+from flwr.server.superlink.fleet.vce.backend.backend import BackendConfig
+from flwr.serverapp import Grid, ServerApp
+from flwr.simulation import run_simulation
+
+from fedactive.data.own_file import is_own_file
+from fedactive.engines import Engine, usable_cores
+from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.experiment import Experiment
+from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.weights import Weights, placed
+from fedactive.federation import Query, QueryPhase
+from fedactive.laboratory.ray_worker import CPU, Task, app, moved, pack, unpack
+from fedactive.laboratory.simulation import Simulation
+from fedactive.laboratory.split import Split
+from fedactive.query import STRATEGIES
+from fedactive.query.plugins import FILE_MODULE, parts_of
+
+CLUSTER = "RAY_ADDRESS"  # Ray's own name for it
+SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_TO_CONNECT = 5.0
+
+
+class FlowerSimulation(Simulation):
+    """A `Federation` whose clients choose and train on Flower's workers."""
+
+    def __init__(self, experiment: Experiment, split: Split, engine: Engine, flower: Flower) -> None:
+        super().__init__(experiment, split, engine)
+        self.flower = flower
+        # As a worker needs it: elsewhere, with a core or a GPU of its own.
+        name = experiment.dataset
+        self.there = replace(
+            experiment,
+            workers=1,
+            device=engine.device.type,
+            dataset=str(Path(name).resolve()) if is_own_file(name) else name,
+            data_dir=experiment.data_dir.resolve(),
+        )
+
+    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+        if weights is None:
+            return super().query(al_round, None)
+        everyone = range(self.clients)
+        phases: list[QueryPhase] = self.send("query", everyone, Server(weights), al_round)
+        seconds: dict[str, float] = {}
+        for phase in phases:  # all clients' work, as if one had done it after the other
+            for name, value in phase.seconds.items():
+                seconds[name] = seconds.get(name, 0.0) + value
+        return QueryPhase(
+            [Query(k, q.samples, q.scores) for k, phase in enumerate(phases) for q in phase.queries],
+            [evaluation for phase in phases for evaluation in phase.local_only],
+            seconds,
+        )
+
+    def train(
+        self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
+    ) -> list[Update]:
+        updates = []
+        replies = self.send("train", participants, server, al_round, fl_round)
+        for k, (own, update) in zip(participants, replies, strict=True):
+            self.own[k] = placed(own, self.engine.device)
+            updates.append(moved(update, self.engine.device))
+        return updates
+
+    def send(
+        self, kind: str, clients: Iterable[int], server: Server, al_round: int, fl_round: int = 0
+    ) -> list[Any]:
+        """What the clients' workers answer, in the clients' order."""
+        plain = Server(placed(server.weights, CPU), placed(server.control, CPU))
+        tasks = {
+            k: Task(self.there, k, self.known[k], placed(self.own[k], CPU), plain, al_round, fl_round)
+            for k in clients
+        }
+        return self.flower.ask(kind, tasks)
+
+
+class Flower:
+    """Flower's simulation engine, in a thread beside ours: so the loop, and Ctrl-C, stay where they are."""
+
+    def __init__(self, clients: int, gpu: bool) -> None:
+        self.clients = clients
+        self.backend: BackendConfig = {"client_resources": {"num_cpus": 1, "num_gpus": float(gpu)}}
+        self.grid: Grid | None = None
+        self.over = threading.Event()
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self.run)
+
+    def start(self) -> None:
+        self.thread.start()
+        while len(self.nodes()) < self.clients:
+            self.wait()
+
+    def stop(self) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def run(self) -> None:
+        server_app = ServerApp()
+
+        @server_app.main()
+        def main(grid: Grid, context: Context) -> None:
+            self.grid = grid
+            self.over.wait()
+
+        try:
+            run_simulation(server_app, app, self.clients, backend_config=self.backend)
+        except Exception as failure:
+            self.failure = failure
+        finally:
+            self.over.set()
+
+    def nodes(self) -> list[int]:
+        return sorted(self.grid.get_node_ids()) if self.grid else []
+
+    def ask(self, kind: str, tasks: Mapping[int, Task]) -> list[Any]:
+        """The replies to these tasks, in their order."""
+        assert self.grid is not None
+        nodes = self.nodes()
+        messages = [Message(pack(task), nodes[k], kind) for k, task in tasks.items()]
+        sent = list(self.grid.push_messages(messages))
+        replies: dict[str, Any] = {}
+        while len(replies) < len(sent):
+            self.wait()
+            for message in self.grid.pull_messages([name for name in sent if name not in replies]):
+                if message.has_error() and message.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                    raise RuntimeError(f"a worker failed:\n{message.error.reason}")
+                if message.has_error():
+                    raise RunError("a worker of Ray died (is there enough memory?); the same command resumes")
+                reply = unpack(message.content)
+                if isinstance(reply, UserError):
+                    raise reply
+                replies[message.metadata.reply_to_message_id] = reply
+        return [replies[name] for name in sent]
+
+    def wait(self) -> None:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        if self.over.is_set():
+            raise UserError(f"Flower's simulation engine stopped: {first_cause(self.failure)}")
+
+
+def first_cause(failure: BaseException | None) -> BaseException | None:
+    while failure is not None and failure.__cause__ is not None:
+        failure = failure.__cause__
+    return failure
+
+
+@contextmanager
+def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> Iterator[FlowerSimulation]:
+    """The clients on Flower's workers, which end with the block."""
+    start_ray(experiment.workers)
+    flower = Flower(experiment.clients, engine.device.type == "cuda")
+    try:
+        flower.start()
+        yield FlowerSimulation(experiment, split, engine, flower)
+    finally:
+        flower.stop()
+        ray.shutdown()  # Flower does, too, unless it did not even begin
+
+
+def check(experiment: Experiment) -> None:
+    """What cannot work on Flower's workers, told before any work."""
+    for name in parts_of(experiment.strategy, experiment.strategy_options):
+        if STRATEGIES[name].__module__.startswith(FILE_MODULE):
+            raise ConfigurationError(
+                "strategy", name, "one of an installed package: Flower's workers have no other"
+            )
+    if cluster := os.environ.get(CLUSTER):
+        host, _, port = cluster.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()  # Ray would try for ever
+        except (OSError, ValueError):
+            raise ConfigurationError(CLUSTER, cluster, "HOST:PORT of a Ray that is running") from None
+
+
+def start_ray(workers: int) -> None:
+    """Join the cluster, which knows what it has; without one, start a Ray here with a core per worker."""
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is told by us, once
+    # A worker without a GPU is told to use none: Ray need not hide them, and need not warn about that.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    cluster = os.environ.get(CLUSTER)
+    where = {"address": cluster} if cluster else {"address": "local", "num_cpus": workers or usable_cores()}
+    ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)

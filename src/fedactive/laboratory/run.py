@@ -1,0 +1,140 @@
+"""Run one experiment on this machine: data, clients, engine, loop, run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from fedactive.data import Dataset, load
+from fedactive.engines import Engine, choose_device, make_engine
+from fedactive.errors import RunError, UserError
+from fedactive.experiment import Experiment
+from fedactive.federated.local_sgd import Recipe
+from fedactive.federation import Federation
+from fedactive.laboratory.progress import Progress, make_progress
+from fedactive.laboratory.simulation import Simulation
+from fedactive.laboratory.split import Split, split
+from fedactive.loop import federated_active_learning
+from fedactive.models import ModelSpec
+from fedactive.record.run_folder import Run
+from fedactive.record.state import round_accuracy
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run, as its folder tells it."""
+
+    folder: Path
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row per evaluated model: `al_round, fl_round, labelled, model, client, accuracy, loss, ...`."""
+        return self.table("metrics")
+
+    @property
+    def selections(self) -> pd.DataFrame:
+        """One row per labelled sample: `al_round, client, rank, sample, label, score`."""
+        return self.table("selections")
+
+    @property
+    def accuracy(self) -> pd.Series:
+        """Test accuracy of the global model by AL round (mean of its last five FL rounds)."""
+        return round_accuracy(self.metrics)
+
+    def table(self, name: str) -> pd.DataFrame:
+        path = Path(self.folder) / f"{name}.parquet"
+        try:
+            return pd.read_parquet(path)
+        except FileNotFoundError:
+            raise RunError(f"{path} does not exist: is there a run in that folder?") from None
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path} cannot be read: {error}; delete it, and the run's command writes it anew"
+            ) from None
+
+
+def run(experiment: Experiment, progress: Progress | None = None) -> Result:
+    """Run the experiment, or the rest of it; a finished one is not run again.
+
+    How it is going is shown in the terminal or notebook; `Silent()` shows nothing.
+    """
+    return run_all([experiment], progress)[0]
+
+
+def run_all(experiments: Sequence[Experiment], progress: Progress | None = None) -> list[Result]:
+    """Run the experiments one after another; those that train alike share one engine and its workers."""
+    for experiment in experiments:  # what is not there is told before any work
+        choose_device(experiment.device)
+        federation_of(experiment)
+    with EngineShelf() as engines:
+        return [run_with(engines, experiment, progress or make_progress()) for experiment in experiments]
+
+
+def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
+    dataset = load(experiment.dataset, experiment.data_dir, experiment.dataset_sha256)
+    clients = split(experiment, dataset.train_labels, len(dataset.classes))
+    with closing(Run(experiment, dataset.fingerprint)) as folder:
+        if folder.done:
+            return Result(folder.folder)
+        away = experiment.federation != "simulation"
+        # Clients that train elsewhere leave the evaluation to the engine here, which is no work for many.
+        engine = engines.get(replace(experiment, workers=1) if away else experiment, dataset)
+        folder.begin(clients.pools, str(engine.device), experiment.federation if away else engine.name)
+        state = folder.state
+        progress.begin(experiment, (state.al_round - 1) * experiment.fl_rounds + state.fl_round)
+        try:
+            with federation_of(experiment)(experiment, clients, engine) as federation:
+                federated_active_learning(experiment, federation, folder, progress)
+        finally:
+            progress.end()
+    return Result(folder.folder)
+
+
+def federation_of(
+    experiment: Experiment,
+) -> Callable[[Experiment, Split, Engine], AbstractContextManager[Federation]]:
+    if experiment.federation == "simulation":
+        return lambda *what: nullcontext(Simulation(*what))
+    try:
+        # Here, for it is an extra, and builds on this file.
+        from fedactive.laboratory.on_ray import check, flower_simulation
+    except ModuleNotFoundError as error:
+        package = str(error.name).split(".")[0]
+        raise UserError(f"{package} is missing: pip install 'fedactive[simulation]' brings it") from None
+    check(experiment)
+    return flower_simulation
+
+
+class EngineShelf:
+    """Keeps the engine of the last run, and replaces it when the next run trains differently."""
+
+    def __init__(self) -> None:
+        self.key: object = None
+        self.engine: Engine | None = None
+
+    def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
+        e = experiment
+        spec = ModelSpec(e.model, dataset.image_shape, len(dataset.classes))
+        flip = e.augment == "flip"
+        recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, flip, e.precision)
+        key = (e.dataset, e.dataset_sha256, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
+        if self.engine is None or key != self.key:
+            self.close()
+            self.engine = make_engine(spec, dataset, recipe, e.device, e.workers, e.clients)
+            self.key = key
+        return self.engine
+
+    def close(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+        self.engine = None  # its data leave the device before another's come there
+
+    def __enter__(self) -> EngineShelf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,227 @@
+"""The run folder: everything a run decided is on disk, and a run killed at any moment goes on from there.
+
+experiment.toml       the configuration
+environment.json      versions, hardware and source revision at each start
+clients.parquet       which client holds which sample
+metrics.parquet       one row per evaluated model (see State.metrics)
+selections.parquet    one row per labelled sample
+timings.parquet       seconds per AL round and phase
+checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
+done.json             only when the run has ended: how many AL rounds it has
+
+Beside the run folders, `.first-rounds` keeps the state after AL round 1, in which strategies do not differ,
+each with the data that it comes from.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from fedactive.errors import RunError
+from fedactive.experiment import Experiment
+from fedactive.files import read_json, write_atomically, write_json, write_partial
+from fedactive.query.plugins import code_of
+from fedactive.record.environment import describe_environment
+from fedactive.record.state import State, round_accuracy
+
+FORMAT = 1
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+MAGIC = b"fedactive checkpoint 1 "
+TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
+
+
+class Run:
+    """One run folder, held by one process at a time."""
+
+    def __init__(self, experiment: Experiment, data: str | None = None) -> None:
+        """Open the experiment's folder, new or begun; `state` is where it has got to.
+
+        `data` is the fingerprint of its dataset, where there is one.
+        """
+        self.experiment = experiment
+        self.folder = experiment.runs_dir / experiment.name
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until close()
+        except OSError as error:
+            raise RunError(
+                f"cannot write in {self.folder}: {error.strerror}; choose another --runs-dir"
+            ) from None
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.lock.close()
+            raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
+        self.saved_at = time.monotonic()
+        try:
+            self.origin = require_same_origin(experiment, data)
+            self.done = is_finished(experiment)
+            self.state = State() if self.done else self.load_checkpoint()
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self, pools: Sequence[np.ndarray], device: str, engine: str) -> None:
+        """Write down what is decided before the first round, and the environment of this start."""
+        write_atomically(self.folder / "experiment.toml", self.experiment.to_toml().encode())
+        clients = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
+        self.write_table("clients", pd.DataFrame({"client": clients, "sample": np.concatenate(pools)}))
+        start = {**describe_environment(), "device": device, "engine": engine, **self.origin}
+        starts = [*earlier_starts(self.folder), start]
+        write_json(self.folder / "environment.json", {"format": FORMAT, "starts": starts})
+
+    def save_if_due(self) -> None:
+        """Checkpoint, unless the last one is recent: the rounds since then can be run again exactly."""
+        if time.monotonic() - self.saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
+            self.save()
+
+    def save(self) -> None:
+        current, previous = self.checkpoints
+        partial = write_partial(current, checkpoint_bytes(self.state))
+        if current.exists():
+            os.replace(current, previous)
+        os.replace(partial, current)
+        self.saved_at = time.monotonic()
+
+    def share_first_round(self) -> None:
+        """Leave the state after AL round 1 to other strategies of the same seed and setting."""
+        path, data = first_round_file(self.experiment), self.origin["data"]
+        if data is not None and read_first_round(path, data) is None:
+            content = data.encode() + b"\n" + checkpoint_bytes(self.state)
+            with suppress(OSError, RunError):  # it only saves others time: a full disk is no reason to end
+                path.parent.mkdir(exist_ok=True)
+                # Written in the run's own folder: another run may be doing the same just now.
+                os.replace(write_partial(self.folder / path.name, content), path)
+
+    def write_results(self) -> None:
+        """The tables, of the AL rounds that are complete."""
+        for name, table in TABLES.items():
+            whole = table(self.state)
+            self.write_table(name, whole[whole["al_round"] < self.state.al_round])
+
+    def finish(self) -> None:
+        """Mark the run complete; from now on the folder is only read."""
+        self.write_results()
+        last = self.state.al_round - 1
+        summary = {
+            "format": FORMAT,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "al_rounds": last,
+            "final_accuracy": float(round_accuracy(self.state.metrics())[last]),
+            "seconds": sum(self.state.seconds.values()),
+        }
+        write_json(self.folder / "done.json", summary)
+        self.checkpoints[1].unlink(missing_ok=True)
+        self.done = True
+
+    def close(self) -> None:
+        self.lock.close()
+
+    @property
+    def checkpoints(self) -> tuple[Path, Path]:
+        return self.folder / "checkpoint.pt", self.folder / "checkpoint.previous.pt"
+
+    def load_checkpoint(self) -> State:
+        current, previous = self.checkpoints
+        # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
+        path = current if current.exists() else previous
+        if not path.exists():
+            begun = read_first_round(first_round_file(self.experiment), self.origin["data"]) or State()
+            begun.seconds.clear()  # of another run
+            return begun
+        state = read_checkpoint(path)
+        if state is None:
+            other = "to start anew"
+            if path == current and previous.exists():
+                other = f"to go on from {previous.name}"
+            raise RunError(
+                f"{path} is damaged; move it away and run again {other} (nothing else was touched)"
+            )
+        return state
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        buffer = io.BytesIO()
+        table.to_parquet(buffer, index=False)
+        write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def is_finished(experiment: Experiment) -> bool:
+    """Is there nothing left to do? A table that was deleted is to be written again."""
+    folder = experiment.runs_dir / experiment.name
+    tables = all((folder / f"{name}.parquet").exists() for name in TABLES)
+    return completed_rounds(folder) >= experiment.rounds and tables
+
+
+def completed_rounds(folder: Path) -> int:
+    """AL rounds of a run that has ended, 0 for one that has not; asking for more prolongs it."""
+    return int(read_json(folder / "done.json", "al_rounds", 0))
+
+
+def earlier_starts(folder: Path) -> list[dict[str, Any]]:
+    starts: list[dict[str, Any]] = read_json(folder / "environment.json", "starts", [])
+    return starts
+
+
+def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, str | None]:
+    """What a run is made of beside its configuration: the strategy's code, if not ours, and the dataset.
+
+    Results are filed under the names of these. Those of other code or data must not pass for new ones.
+    """
+    folder = experiment.runs_dir / experiment.name
+    origin = {"strategy_code": code_of(experiment.strategy, experiment.strategy_options), "data": data}
+    for start in earlier_starts(folder):
+        for what, value in origin.items():
+            if start.get(what, value) != value:
+                name = f"strategy {experiment.strategy}" if what == "strategy_code" else experiment.dataset
+                raise RunError(
+                    f"{name} is not the same as when {folder} was begun; delete that folder or choose "
+                    "another --runs-dir"
+                )
+    return origin
+
+
+def first_round_file(experiment: Experiment) -> Path:
+    """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
+    common = replace(experiment, strategy="random", selector="auto", strategy_options="")
+    return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
+
+
+def read_first_round(path: Path, data: str | None) -> State | None:
+    """The shared state after AL round 1; None if there is none, or it is damaged or not of this data."""
+    if data is None or not path.exists():
+        return None
+    origin, _, checkpoint = path.read_bytes().partition(b"\n")
+    return state_in(checkpoint) if origin == data.encode() else None
+
+
+def checkpoint_bytes(state: State) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state.to_plain(), buffer)
+    body = buffer.getvalue()
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def read_checkpoint(path: Path) -> State | None:
+    """The state in a checkpoint, or None if the file is damaged."""
+    return state_in(path.read_bytes())
+
+
+def state_in(checkpoint: bytes) -> State | None:
+    magic, _, body = checkpoint.partition(b"\n")
+    if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
+        return None
+    return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))

@@ -1,0 +1,90 @@
+"""The coordinator's correspondence with the sites: requests go out, and only sound replies come in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from fedactive.federated.weights import Weights
+from fedactive.sites.coordinator.checks import BadReplyError
+from fedactive.sites.coordinator.journal import Journal
+from fedactive.sites.coordinator.plan import Plan, card_to_plain
+from fedactive.sites.messages import PROBLEMS, Reply, Request, Transport
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks, while people label or sites are away
+
+T = TypeVar("T")
+
+
+class Correspondence:
+    """Sites are numbered from 0. Who answered, and what was wrong with an answer, is in the journal."""
+
+    def __init__(self, plan: Plan, transport: Transport, journal: Journal) -> None:
+        self.plan = plan
+        self.transport = transport
+        self.journal = journal
+
+    def online(self) -> set[int]:
+        there = self.transport.online()
+        self.journal.online(there)
+        return there
+
+    def ask(
+        self,
+        kind: str,
+        sites: Iterable[int],
+        read: Callable[[Reply], T],
+        *,
+        al_round: int = 0,
+        fl_round: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        weights: Weights | None = None,
+        control: Weights | None = None,
+    ) -> dict[int, T]:
+        """What `read` makes of each site's reply. A reply that is not sound is dropped, with its reason."""
+        requests = {
+            k: Request(
+                kind,
+                self.journal.run,
+                al_round,
+                fl_round,
+                {**(settings or {}), "run": self.run_settings(k)},
+                weights or {},
+                control or {},
+            )
+            for k in sites
+        }
+        replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
+        sound: dict[int, T] = {}
+        for k, reply in sorted(replies.items()):
+            self.journal.heard(k)
+            try:
+                if reply.problem:
+                    known = reply.problem <= len(PROBLEMS)
+                    raise BadReplyError(PROBLEMS[reply.problem - 1] if known else "has an unknown problem")
+                sound[k] = read(reply)
+            except BadReplyError as reason:
+                where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
+                self.journal.dropped(k, f"{reason} ({where})")
+        return sound
+
+    def run_settings(self, site: int) -> dict[str, Any]:
+        """What a site has to know of the run."""
+        return {
+            "experiment": self.plan.experiment.to_toml(),
+            "images": card_to_plain(self.plan.images),
+            "client": site,
+            "budget": self.journal.budget or 0,
+            "clip": self.plan.rules.clip,
+            "noise": self.plan.rules.noise,
+        }
+
+
+def looks() -> Iterable[None]:
+    """For ever, with pauses that grow: soon at first, later now and then."""
+    pause = FIRST_PAUSE
+    while True:
+        yield
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)

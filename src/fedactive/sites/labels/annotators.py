@@ -1,0 +1,95 @@
+"""The people who may label at a site, and the personal tokens they sign in with."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.names import checked_name
+
+Role = Literal["elsewhere", "annotator", "lead", "removed"]  # schema.sql says which is which
+
+
+@dataclass(frozen=True)
+class Annotator:
+    id: int
+    name: str
+    token_hash: str | None  # None: cannot sign in
+    role: Role
+
+
+class Annotators:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def add(self, name: str, *, lead: bool = False) -> str:
+        """A new person, or one who cannot sign in; returns the token, which is stored as a hash."""
+        checked = checked_name(name)
+        with self.database.writing():
+            known = self.named(checked)
+            if known is not None and known.token_hash is not None:
+                raise StoreError(f"there is already an annotator {checked!r}; --renew gives them a new token")
+            return self._give_token(checked, "lead" if lead else "annotator")
+
+    def renew(self, name: str, *, lead: bool = False) -> str:
+        """A new token for somebody who lost theirs; the old one and its sessions end. A lead stays one."""
+        with self.database.writing():
+            known = self._existing(name)
+            return self._give_token(known.name, "lead" if lead or known.role == "lead" else "annotator")
+
+    def remove(self, name: str) -> None:
+        """Nobody signs in or imports answers under this name any more; what they answered stays."""
+        with self.database.writing():
+            known = self._existing(name)
+            self.database.connection.execute(
+                "UPDATE annotators SET token_hash = NULL, role = 'removed' WHERE id = ?", (known.id,)
+            )
+            self.database.connection.execute(
+                "DELETE FROM assignments WHERE annotator = ? AND action IS NULL", (known.id,)
+            )
+
+    def all(self) -> list[Annotator]:
+        return [Annotator(*row) for row in self.database.rows("SELECT * FROM annotators ORDER BY name")]
+
+    def with_id(self, annotator: int) -> Annotator | None:
+        row = self.database.one("SELECT * FROM annotators WHERE id = ?", annotator)
+        return Annotator(*row) if row else None
+
+    def with_token(self, token: str) -> Annotator | None:
+        row = self.database.one("SELECT * FROM annotators WHERE token_hash = ?", _hash(token))
+        return Annotator(*row) if row else None
+
+    def named(self, name: str) -> Annotator | None:
+        row = self.database.one("SELECT * FROM annotators WHERE name = ?", name)
+        return Annotator(*row) if row else None
+
+    def known_or_new(self, name: str) -> Annotator:
+        """Somebody whose answers are imported; a new one cannot sign in until they are added."""
+        checked = checked_name(name)
+        with self.database.writing():
+            self.database.connection.execute("INSERT OR IGNORE INTO annotators (name) VALUES (?)", (checked,))
+        return self._existing(checked)
+
+    def _existing(self, name: str) -> Annotator:
+        known = self.named(name)
+        if known is None:
+            names = ", ".join(annotator.name for annotator in self.all()) or "nobody yet"
+            raise StoreError(f"there is no annotator {name!r}; there is {names}")
+        return known
+
+    def _give_token(self, name: str, role: Role) -> str:
+        token = secrets.token_urlsafe(24)
+        self.database.connection.execute(
+            "INSERT INTO annotators (name, token_hash, role) VALUES (?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET token_hash = excluded.token_hash, role = excluded.role",
+            (name, _hash(token), role),
+        )
+        return token
+
+
+def _hash(token: str) -> str:
+    # The token is 192 random bits: nobody can guess it from its hash, however fast hashing is.
+    return hashlib.sha256(token.strip().encode()).hexdigest()

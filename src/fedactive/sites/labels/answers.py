@@ -1,0 +1,173 @@
+"""What people said about images: a log that only grows, and what follows from it.
+
+An answer that is corrected is followed by another, one that is taken back by an event that undoes it. So the
+log is the audit trail, and undo needs no memory of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fedactive.sites.labels.agreement import Action, Outcome, verdict
+from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.queues import SECONDS_HELD, Queues
+from fedactive.sites.labels.rounds import Rounds
+
+MOST_SECONDS = 86_400  # that somebody can have taken over an image
+OTHER_REQUEST = "this key was used for another request before"
+
+
+class NotAskedError(StoreError):
+    """An answer about an image that no round wants labelled."""
+
+
+class SenselessError(StoreError):
+    """A request that can never be met, however often it is sent."""
+
+
+@dataclass(frozen=True)
+class Event:
+    annotator: int
+    sample: int
+    action: Literal["label", "skip", "flag", "undo"]
+    label: int | None = None
+    seconds: float | None = None  # how long the person took
+    final: bool = False  # decides a disagreement
+    undoes: int | None = None  # id of the event that is taken back
+    id: int = 0  # these three are given by the store
+    time: float = 0.0
+    saw_guess: bool = False  # the person had seen the model's guess of the image
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an image stands: how many people answered, and the answer in common."""
+
+    answers: int
+    outcome: Outcome
+    label: int | None
+    final: bool
+
+
+class Answers:
+    def __init__(self, database: Database, rounds: Rounds, queues: Queues) -> None:
+        self.database = database
+        self.rounds = rounds
+        self.queues = queues
+
+    def record(
+        self,
+        annotator: Annotator,
+        sample: int,
+        action: Action,
+        label: int | None = None,
+        *,
+        seconds: float | None = None,
+        final: bool = False,
+        key: str | None = None,
+    ) -> None:
+        """One person's answer; it is safe on disk when this returns. The same `key` again changes nothing.
+
+        A `final` one decides a disagreement: nobody else's answer counts then, so there has to be one.
+        """
+        with self.database.writing():
+            if key is not None and (before := self._with_key(key)):
+                if (before.sample, before.action, before.label) != (sample, action, label):
+                    raise SenselessError(OTHER_REQUEST)
+                return
+            if self.rounds.asking_for(sample) is None:
+                raise NotAskedError(f"nobody asked for image {sample}")
+            if final and not self.queues.can_be_decided(sample):
+                raise SenselessError(f"there is no disagreement about image {sample} to decide")
+            self._append(Event(annotator.id, sample, action, label, seconds, final), key)
+
+    def bring_in(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:
+        """Answers given elsewhere, all or none. Images nobody asked for are kept for when somebody does."""
+        with self.database.writing():
+            for annotator, sample, action, label, seconds in answers:
+                self._append(Event(annotator.id, sample, action, label, seconds), None)
+
+    def undo(self, annotator: Annotator, key: str | None = None) -> Event | None:
+        """Take back this person's last answer that stands; which one it was, None if there is none."""
+        with self.database.writing():
+            if key is not None and (before := self._with_key(key)):
+                if before.action != "undo":
+                    raise SenselessError(OTHER_REQUEST)
+                return self.events("id = ?", before.undoes)[0]
+            last = next(iter(self.history(annotator, 1)), None)
+            if last is not None:
+                self._append(Event(annotator.id, last.sample, "undo", final=last.final, undoes=last.id), key)
+            return last
+
+    def note_guess(self, annotator: Annotator, sample: int) -> None:
+        """This person is being told what the model thinks: their answers about the image will say so."""
+        with self.database.writing():
+            self.database.connection.execute(
+                "INSERT OR IGNORE INTO guesses_seen VALUES (?, ?)", (sample, annotator.id)
+            )
+
+    def history(self, annotator: Annotator, count: int) -> list[Event]:
+        """This person's answers that were not undone, latest first."""
+        return self.events(
+            "annotator = ? AND action <> 'undo' AND NOT EXISTS"
+            " (SELECT 1 FROM events u WHERE u.undoes = events.id) ORDER BY id DESC LIMIT ?",
+            annotator.id,
+            count,
+        )
+
+    def events(self, where: str, *values: Any) -> list[Event]:
+        columns = "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess"
+        rows = self.database.rows(f"SELECT {columns} FROM events WHERE {where}", *values)
+        return [Event(*row) for row in rows]
+
+    def _with_key(self, key: str) -> Event | None:
+        return next(iter(self.events("key = ?", key)), None)
+
+    def _append(self, event: Event, key: str | None) -> None:
+        """The event, and in the same transaction what follows from it."""
+        execute, now = self.database.connection.execute, time.time()
+        asking = self.rounds.asking_for(event.sample)
+        execute(
+            "INSERT INTO events (time, annotator, sample, action, label, seconds, final, undoes,"
+            " run, al_round, strategy, key, saw_guess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " EXISTS (SELECT 1 FROM guesses_seen WHERE sample = ? AND annotator = ?))",
+            (
+                *(now, event.annotator, event.sample, event.action, event.label, event.seconds),
+                *(event.final, event.undoes),
+                *((asking.run, asking.al_round, asking.strategy) if asking else (None, None, None)),
+                *(key, event.sample, event.annotator),
+            ),
+        )
+        events = self.events("sample = ? ORDER BY id", event.sample)
+        mine = _standing_answers(events).get(event.annotator)
+        execute(
+            "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?)",
+            (event.sample, event.annotator, None if mine else now + SECONDS_HELD, *(mine or (None, None))),
+        )
+        new = standing(events)
+        execute(
+            "INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?)",
+            (event.sample, new.answers, new.outcome, new.label, new.final),
+        )
+
+
+def standing(events: Iterable[Event]) -> Standing:
+    """What the events of one image come to, in the order they happened."""
+    answers = _standing_answers(list(events))
+    decided = answers.pop(None, None)
+    outcome, label = decided or verdict(answers.values())
+    return Standing(len(answers), outcome, label, decided is not None)
+
+
+def _standing_answers(events: list[Event]) -> dict[int | None, tuple[Action, int | None]]:
+    """Each person's last answer that was not undone; under None, the last decision of a disagreement."""
+    undone = {event.undoes for event in events}
+    return {
+        None if event.final else event.annotator: (event.action, event.label)
+        for event in events
+        if event.action != "undo" and event.id not in undone
+    }

@@ -1,0 +1,111 @@
+"""The SQLite file under the label store: durable, and safe for several processes and threads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fedactive.errors import UserError
+
+VERSION = 3
+# What turns a store of an earlier version into one of the next; schema.sql is the latest.
+CHANGES = {
+    1: (
+        "ALTER TABLE annotators ADD COLUMN role TEXT NOT NULL DEFAULT 'elsewhere'"
+        " CHECK (role IN ('elsewhere', 'annotator', 'lead', 'removed'))",
+        "UPDATE annotators SET role = 'annotator' WHERE token_hash IS NOT NULL",
+        "CREATE TABLE guesses_seen (sample INTEGER NOT NULL,"
+        " annotator INTEGER NOT NULL REFERENCES annotators, PRIMARY KEY (sample, annotator)) WITHOUT ROWID",
+    ),
+    2: ("ALTER TABLE rounds ADD COLUMN planned INTEGER",),
+}
+SECONDS_TO_WAIT = 30.0  # for another process that writes
+
+
+class StoreError(UserError):
+    """The label store cannot be read or written, or cannot do what it was asked."""
+
+
+class Database:
+    """One connection for all threads. Threads queue at a lock, which is fairer than SQLite's waiting.
+
+    Write-ahead log with synchronous FULL: once `writing()` has ended, what was written survives a kill and a
+    power cut.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        with self.told():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # SQLite gives its other files the same mode
+            self.connection = sqlite3.connect(
+                path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+            )
+            self.connection.row_factory = sqlite3.Row
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA foreign_keys = ON")
+        with self.writing():
+            version = self.one("PRAGMA user_version")[0]
+            if version > VERSION:
+                raise StoreError(f"{path} was written by a later version of fedactive (format {version})")
+            if version < VERSION:
+                changes = [CHANGES[old] for old in range(version, VERSION)] if version else [_statements()]
+                for statement in chain.from_iterable(changes):
+                    self.connection.execute(statement)
+                self.connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[None]:
+        """All or nothing, and nobody else writes meanwhile. Not durable: a power cut may lose it."""
+        with self.lock, self.told():
+            self.connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What can go wrong with a file, in a sentence: disk full, no permission, damaged, locked."""
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise  # a mistake in the program, not in the file
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise StoreError(f"cannot use the label store {self.path}: {error}") from None
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        with self.lock, self.told():
+            return self.connection.execute(sql, values).fetchall()
+
+    def one(self, sql: str, *values: Any) -> Any:
+        """The first row, or None."""
+        with self.lock, self.told():
+            return self.connection.execute(sql, values).fetchone()
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+
+def _statements() -> Iterator[str]:
+    """The schema's statements one by one: sqlite3's executescript() would commit in between."""
+    statement = ""
+    for line in (
+        files("fedactive.sites.labels").joinpath("schema.sql").read_text(encoding="utf-8").splitlines()
+    ):
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,245 @@
+"""Label Studio's JSON, for sites that label there: images out as tasks, with the answers so far; answers in.
+
+The labelling interface is a single `Choices` tag over an `Image` (docs/LABELLING.md has it). Skipped and
+flagged images are cancelled annotations there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from fedactive.errors import UserError
+from fedactive.sites.labels.agreement import Action
+from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.answers import MOST_SECONDS
+from fedactive.sites.labels.store import LabelStore
+from fedactive.sites.names import LONGEST_NAME
+
+FROM_NAME, TO_NAME = "label", "image"
+UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)")  # what Label Studio makes of the name of an uploaded file
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came of an import: answers recorded, and what was left out and why."""
+
+    recorded: int
+    known_before: int
+    left_out: tuple[str, ...]
+
+
+def export_tasks(
+    store: LabelStore, names: Sequence[str], classes: Sequence[str], prefix: str = ""
+) -> list[dict[str, Any]]:
+    """Every image that was asked for, with everybody's standing answers; `prefix` goes before its name."""
+    answers = defaultdict(list)
+    rows = store.database.rows(
+        "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM events e"
+        " JOIN annotators p ON p.id = e.annotator WHERE e.id IN (SELECT max(id) FROM events x"
+        "   WHERE x.final = 0 AND x.action <> 'undo'"
+        "   AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = x.id) GROUP BY x.sample, x.annotator)"
+        " ORDER BY e.id"
+    )
+    for event, sample, action, label, seconds, time, name in rows:
+        choice = {
+            "from_name": FROM_NAME,
+            "to_name": TO_NAME,
+            "type": "choices",
+            "value": {"choices": [classes[label]] if action == "label" else []},
+        }
+        answers[sample].append(
+            {
+                "id": event,
+                "result": [choice] if action == "label" else [],
+                "was_cancelled": action != "label",
+                "lead_time": seconds,
+                "created_at": datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds"),
+                "annotator": name,
+                "action": action,
+            }
+        )
+    asked = store.database.rows("SELECT DISTINCT sample FROM requests ORDER BY sample")
+    return [
+        {"id": sample + 1, "data": {"image": prefix + names[sample]}, "annotations": answers[sample]}
+        for (sample,) in asked
+        if sample < len(names)
+    ]
+
+
+def import_tasks(
+    store: LabelStore,
+    names: Sequence[str],
+    classes: Sequence[str],
+    content: bytes,
+    by: Annotator,
+) -> Imported:
+    """Record the answers of an export of Label Studio, all that can be used or, if the disk is full, none.
+
+    Images are found by name, whatever path or address stands before it. Of several answers that a person gave
+    about an image, the last counts. An answer that is there already is not recorded again, so the same file
+    can be imported twice, and answers that were exported can come back.
+    Who imports (`by`) cannot speak for others who sign in here themselves, or did. For the rest, who label
+    elsewhere and count like anybody, they vouch: a site may do all its labelling there.
+    """
+    try:
+        tasks = json.loads(content)
+    except (ValueError, RecursionError):
+        raise UserError("this is no JSON file; export the project from Label Studio as JSON") from None
+    if not isinstance(tasks, list):
+        raise UserError("this is no export of Label Studio: a list of tasks was expected")
+    left_out: list[tuple[int, str]] = []  # task, reason
+    given = _read(tasks, names, classes, left_out)
+    theirs = [answer for answer in given if not _came_back(store, answer)]
+    # Only somebody's last word can be compared with the store, which keeps the last.
+    latest = {(answer.person, answer.sample): answer for answer in theirs}
+    new: list[tuple[Annotator, int, Action, int | None, float | None]] = []
+    known_before = len(given) - len(theirs)
+    for answer in theirs:
+        person = store.annotators.named(answer.person)
+        if answer is not latest[answer.person, answer.sample]:
+            left_out.append((answer.task, f"{answer.person} answers about this image again further on"))
+        elif person is not None and _stands(store, person, answer):
+            known_before += 1
+        elif person is not None and person.role == "removed":
+            left_out.append((answer.task, f"{answer.person} was removed here and answers no more"))
+        elif person is not None and person.role != "elsewhere" and person != by:
+            left_out.append((answer.task, f"{answer.person} can sign in here and answers alone"))
+        else:
+            annotator = store.annotators.known_or_new(answer.person)
+            new.append((annotator, answer.sample, answer.action, answer.label, answer.seconds))
+    store.answers.bring_in(new)
+    return Imported(len(new), known_before, tuple(f"task {k}: {why}" for k, why in sorted(left_out)))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    task: int  # counted from 1
+    sample: int
+    person: str
+    action: Action
+    label: int | None
+    seconds: float | None
+    event: object  # the number it had if it was exported here, as far as the file can be trusted
+
+
+def _read(
+    tasks: Sequence[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
+) -> list[_Answer]:
+    """Who said what about which image, in the order of the file; what makes no sense is left out."""
+    samples, numbers = _Names(names), {name: k for k, name in enumerate(classes)}
+    answers = []
+    for k, task in enumerate(tasks, start=1):
+        try:
+            sample = samples.find(task)
+            annotations = _annotations(task)
+        except ValueError as error:
+            left_out.append((k, str(error)))
+            continue
+        for annotation in annotations:  # one that cannot be used is no reason to lose those of others
+            try:
+                answers.append(_answer(k, sample, annotation, numbers))
+            except ValueError as error:
+                left_out.append((k, str(error)))
+    return answers
+
+
+class _Names:
+    """From what a task calls its image to the image's number."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.numbers = {name: k for k, name in enumerate(names)}
+        self.deepest = max((name.count("/") for name in names), default=0) + 1
+        self.without_folder = defaultdict[str, list[int]](list)
+        for name, k in self.numbers.items():
+            self.without_folder[_as_stored(name.rpartition("/")[2])].append(k)
+
+    def find(self, task: object) -> int:
+        data = task.get("data") if isinstance(task, dict) else None
+        called = data.get("image") if isinstance(data, dict) else None
+        if not isinstance(called, str):
+            raise ValueError("it has no data.image")
+        if called in self.numbers:
+            return self.numbers[called]
+        path = called.partition("?d=")[2] or called
+        spellings = path.split("/"), unquote(path).split("/")  # some names look quoted and are not
+        for depth in range(self.deepest, 0, -1):
+            for parts in spellings:
+                number = self.numbers.get("/".join(parts[-depth:]))
+                if number is not None:
+                    return number
+        for parts in spellings:
+            if uploaded := UPLOADED.fullmatch(parts[-1]):  # what stands before it is Label Studio's own
+                found = self.without_folder.get(_as_stored(uploaded[1]), [])
+                if len(found) > 1:
+                    raise ValueError(f"several images here are called {uploaded[1][:200]!r}")
+                if found:
+                    return found[0]
+        raise ValueError(f"there is no image {called[:200]!r} here")
+
+
+def _as_stored(name: str) -> str:
+    """The name under which Label Studio, with Django, stores an uploaded file: not all characters stay."""
+    return re.sub(r"[^-\w.]", "", name.strip().replace(" ", "_"))
+
+
+def _annotations(task: Any) -> list[Mapping[str, Any]]:
+    annotations = task.get("annotations") or []
+    if not isinstance(annotations, list) or not all(isinstance(one, dict) for one in annotations):
+        raise ValueError("its annotations are no list of objects")
+    return annotations
+
+
+def _answer(task: int, sample: int, annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> _Answer:
+    """Who said what, and how long it took."""
+    time = annotation.get("lead_time")
+    # As on the page. JSON as Python reads it also has Infinity, and numbers larger than any float.
+    seconds = float(time) if isinstance(time, int | float) and 0 <= time <= MOST_SECONDS else None
+    action, label = _choice(annotation, numbers)
+    # Label Studio numbers annotations anew, and keeps what they came with.
+    return _Answer(task, sample, _person(annotation), action, label, seconds, annotation.get("import_id"))
+
+
+def _choice(annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> tuple[Action, int | None]:
+    if annotation.get("was_cancelled"):
+        return "flag" if annotation.get("action") == "flag" else "skip", None
+    try:
+        (choice,) = [one for one in annotation["result"] if one["type"] == "choices"]
+        (name,) = choice["value"]["choices"]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("an annotation is not a single choice") from None
+    if not isinstance(name, str) or name not in numbers:
+        raise ValueError(f"{name!r} is none of the classes")
+    return "label", numbers[name]
+
+
+def _came_back(store: LabelStore, answer: _Answer) -> bool:
+    """Was it exported here, and is it as it was?"""
+    if type(answer.event) is not int or not 0 < answer.event < 2**63:
+        return False
+    # Label Studio forgets who gave it, and what was flagged: that was no label, and still is none.
+    exported = store.answers.events("id = ? AND sample = ? AND action <> 'undo'", answer.event, answer.sample)
+    return [event.label for event in exported] == [answer.label]
+
+
+def _stands(store: LabelStore, person: Annotator, answer: _Answer) -> bool:
+    """Is it this person's answer here already?"""
+    standing = store.database.one(
+        "SELECT action, label FROM assignments WHERE sample = ? AND annotator = ?", answer.sample, person.id
+    )
+    return standing is not None and tuple(standing) == (answer.action, answer.label)
+
+
+def _person(annotation: Mapping[str, Any]) -> str:
+    who = annotation.get("annotator") or annotation.get("completed_by")
+    if isinstance(who, dict):
+        who = who.get("email") or who.get("id")
+    name = who if isinstance(who, str) else f"label-studio {who}" if isinstance(who, int) else "label-studio"
+    printable = "".join(character for character in name if character.isprintable())
+    return printable.strip()[:LONGEST_NAME].strip() or "label-studio"

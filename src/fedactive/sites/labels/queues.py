@@ -1,0 +1,105 @@
+"""Who gets which image next: everybody has a queue of their own, and nobody's absence holds up a round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.rounds import ANSWERS_WANTED
+
+Queue = Literal["round", "late", "disputed"]
+
+# An image is kept for the person who has it on the screen, or next in line, this long after their last sign
+# of life; then somebody else may get it.
+SECONDS_HELD = 600.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """An image somebody is to answer about, and the round that asks for it."""
+
+    sample: int
+    round_id: int
+
+
+class Queues:
+    """`round`: what open rounds ask for. `late`: what closed ones left. `disputed`: answers that split."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def next(self, annotator: Annotator, queue: Queue, count: int) -> list[Request]:
+        """The next images for one person, held for them from now on if that can be written."""
+        if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
+            return self.disputed()[:count]
+        try:
+            with self.database.writing(durable=False):
+                found, held = self._waiting(annotator, queue, count)
+                if not held:
+                    self._hold(annotator, found)
+        except StoreError:
+            # A full disk, say. Holding is a courtesy, and this often replies to an answer that was saved: it
+            # must not read as if that had failed.
+            found, _ = self._waiting(annotator, queue, count)
+        return found
+
+    def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[Request], bool]:
+        """The next images for one person, and whether they hold all of them for a while yet."""
+        sql = f"""
+            SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
+            LEFT JOIN standing s ON s.sample = q.sample
+            LEFT JOIN assignments mine ON mine.sample = q.sample AND mine.annotator = :me
+            WHERE r.closed IS {"NOT" if queue == "late" else ""} NULL
+              AND mine.action IS NULL AND coalesce(s.final, 0) = 0
+              AND coalesce(s.answers, 0) < {ANSWERS_WANTED}
+              AND {ANSWERS_WANTED} > (
+                SELECT count(*) FROM assignments o WHERE o.sample = q.sample AND o.annotator <> :me
+                AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
+            ORDER BY r.id DESC, q.position"""
+        now = time.time()
+        # Too far ahead was written before the clock was set back, and holds nothing.
+        values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
+        found: dict[int, Request] = {}
+        held = True
+        with self.database.lock, self.database.told():
+            for sample, round_id, until in self.database.connection.execute(sql, values):
+                if len(found) == count:
+                    break
+                found.setdefault(sample, Request(sample, round_id))
+                held &= now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
+        return list(found.values()), held
+
+    def _hold(self, annotator: Annotator, requests: list[Request]) -> None:
+        until = time.time() + SECONDS_HELD
+        self.database.connection.executemany(
+            "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET until = excluded.until",
+            [(request.sample, annotator.id, until) for request in requests],
+        )
+
+    def disputed(self) -> list[Request]:
+        """Images about which enough people have answered, but not the same."""
+        rows = self.database.rows(
+            "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
+            " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
+            f" GROUP BY q.sample HAVING min(s.answers) >= max({ANSWERS_WANTED}) ORDER BY 2 DESC, q.position"
+        )
+        return [Request(sample, round_id) for sample, round_id in rows]
+
+    def can_be_decided(self, sample: int) -> bool:
+        """Is it disputed, or was it and is a decision of it to be changed?"""
+        decided = self.database.one("SELECT 1 FROM standing WHERE sample = ? AND final", sample)
+        return decided is not None or any(request.sample == sample for request in self.disputed())
+
+    def left(self, queue: Literal["round", "late"]) -> int:
+        """How many images of open, or of closed, rounds still need answers, whoever gives them."""
+        row = self.database.one(
+            "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"
+            " LEFT JOIN standing s ON s.sample = q.sample"
+            f" WHERE r.closed IS {'NOT' if queue == 'late' else ''} NULL"
+            f" AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < {ANSWERS_WANTED}"
+        )
+        return int(row[0])

@@ -1,0 +1,197 @@
+"""The rounds of a site: which images the trainer wants labelled, until when, and how far that is."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fedactive.errors import unknown_name
+from fedactive.sites.labels.database import Database, StoreError
+
+# Of a round r: how many people must answer about an image. Where fewer can sign in than the overlap wants,
+# all of them are enough, or the round would wait for people who do not exist.
+ANSWERS_WANTED = "min(r.overlap, max(1, (SELECT count(*) FROM annotators WHERE token_hash IS NOT NULL)))"
+
+
+@dataclass(frozen=True)
+class Round:
+    id: int
+    run: str
+    al_round: int
+    strategy: str
+    overlap: int  # how many people are to answer about each image, if there are so many
+    planned: int | None  # how many rounds the run has, where that is known
+    opened: datetime
+    deadline: datetime | None
+    closed: datetime | None
+
+    @property
+    def title(self) -> str:
+        return f"Round {self.al_round}" + (f" of {self.planned}" if self.planned else "")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of the images a round asked for; `requested` is the sum of the others."""
+
+    requested: int
+    labelled: int
+    skipped: int
+    flagged: int
+    pending: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """One person's part in a round: images they have answered about, and images that want their answer."""
+
+    answered: int
+    left: int
+
+
+class Rounds:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def open(
+        self,
+        run: str,
+        al_round: int,
+        samples: Sequence[int],
+        strategy: str,
+        deadline: datetime | None,
+        *,
+        overlap: int = 1,
+    ) -> None:
+        """Ask for labels, of each image by `overlap` people. The same run and round again changes nothing."""
+        if overlap < 1:
+            raise StoreError(f"overlap: {overlap} was given, allowed is 1 or more")
+        with self.database.writing():
+            if self.find(run, al_round):
+                return
+            due = None if deadline is None else deadline.timestamp()
+            round_id = self.database.connection.execute(
+                "INSERT INTO rounds (run, al_round, strategy, overlap, opened, deadline)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (run, al_round, strategy, overlap, time.time(), due),
+            ).lastrowid
+            unique = dict.fromkeys(int(sample) for sample in samples)
+            self.database.connection.executemany(
+                "INSERT INTO requests VALUES (?, ?, ?)", [(round_id, k, s) for k, s in enumerate(unique)]
+            )
+
+    def set_deadline(self, run: str, al_round: int, deadline: datetime | None) -> None:
+        """The plan may change while people label."""
+        with self.database.writing():
+            due = None if deadline is None else deadline.timestamp()
+            self.database.connection.execute(
+                "UPDATE rounds SET deadline = ? WHERE run = ? AND al_round = ? AND deadline IS NOT ?",
+                (due, run, al_round, due),
+            )
+
+    def plan(self, run: str, planned: int) -> None:
+        """Tell how many rounds the run has: that may change also when people have labelled its last one."""
+        with self.database.writing():
+            self.database.connection.execute(
+                "UPDATE rounds SET planned = ?1 WHERE run = ?2 AND planned IS NOT ?1", (planned, run)
+            )
+
+    def close(self, run: str, al_round: int) -> None:
+        """What is unanswered can still be labelled, late. Closing again changes nothing."""
+        with self.database.writing():
+            if self.find(run, al_round) is None:
+                raise StoreError(f"round {al_round} of run {run} was never opened here")
+            self._close("run = ? AND al_round = ?", run, al_round)
+
+    def close_run(self, run: str) -> int:
+        """Ask for nothing more on behalf of a run that was abandoned; how many rounds were open.
+
+        Its latest round is the last one, unless the run goes on and tells otherwise.
+        """
+        with self.database.writing():
+            known = {name for (name,) in self.database.rows("SELECT run FROM rounds")}
+            if not known:
+                raise StoreError("no run has asked for labels here yet")
+            if run not in known:
+                raise unknown_name("run", run, known)
+            self.database.connection.execute(
+                "UPDATE rounds SET planned = (SELECT max(al_round) FROM rounds WHERE run = ?1)"
+                " WHERE run = ?1",
+                (run,),
+            )
+            return self._close("run = ?", run)
+
+    def _close(self, which: str, *values: object) -> int:
+        return self.database.connection.execute(
+            "UPDATE rounds SET closed = ?, last_event = (SELECT coalesce(max(id), 0) FROM events)"
+            f" WHERE {which} AND closed IS NULL",
+            (time.time(), *values),
+        ).rowcount
+
+    def asking(self) -> list[Round]:
+        """The open rounds, oldest first."""
+        rows = self.database.rows("SELECT * FROM rounds WHERE closed IS NULL ORDER BY id")
+        return [found for found in map(_round, rows) if found]
+
+    def find(self, run: str, al_round: int) -> Round | None:
+        return _round(self.database.one("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round))
+
+    def with_id(self, round_id: int) -> Round | None:
+        return _round(self.database.one("SELECT * FROM rounds WHERE id = ?", round_id))
+
+    def current(self) -> Round | None:
+        """The youngest open round; if none is open, the one that people were asked for last."""
+        sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, last_event DESC, id DESC LIMIT 1"
+        return _round(self.database.one(sql))
+
+    def asking_for(self, sample: int) -> Round | None:
+        """The round that wants this image labelled: an open one if there is one, the youngest of several."""
+        sql = """SELECT r.* FROM requests q JOIN rounds r ON r.id = q.round WHERE q.sample = ?
+                 ORDER BY r.closed IS NULL DESC, r.id DESC LIMIT 1"""
+        return _round(self.database.one(sql, sample))
+
+    def counts(self, wanted: Round) -> Counts:
+        rows = self.database.rows(
+            f"SELECT CASE WHEN s.final OR s.answers >= {ANSWERS_WANTED} THEN s.outcome END, count(*)"
+            " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
+            " WHERE r.id = ? GROUP BY 1",
+            wanted.id,
+        )
+        n: dict[str | None, int] = defaultdict(int, map(tuple, rows))
+        requested, decided = sum(n.values()), n["label"] + n["skip"] + n["flag"]
+        return Counts(requested, n["label"], n["skip"], n["flag"], requested - decided)
+
+    def share(self, wanted: Round, annotator: int) -> Share:
+        row = self.database.one(
+            "SELECT count(a.action), coalesce(sum(a.action IS NULL AND coalesce(s.final, 0) = 0"
+            f" AND coalesce(s.answers, 0) < {ANSWERS_WANTED}), 0)"
+            " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
+            " LEFT JOIN assignments a ON a.sample = q.sample AND a.annotator = ? WHERE r.id = ?",
+            annotator,
+            wanted.id,
+        )
+        return Share(*row)
+
+
+def _round(row: sqlite3.Row | None) -> Round | None:
+    if row is None:
+        return None
+
+    def moment(name: str) -> datetime | None:
+        return None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
+
+    return Round(
+        row["id"],
+        row["run"],
+        row["al_round"],
+        row["strategy"],
+        row["overlap"],
+        row["planned"],
+        datetime.fromtimestamp(row["opened"], UTC),
+        moment("deadline"),
+        moment("closed"),
+    )

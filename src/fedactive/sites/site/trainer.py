@@ -1,0 +1,177 @@
+"""The learning half of a site: answers the coordinator's requests, with the laboratory's own code.
+
+Whatever is asked twice is answered twice alike: what was decided is on disk before the answer goes out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedactive.data.catalog import DatasetCard
+from fedactive.errors import UserError
+from fedactive.experiment import Experiment, parse_toml
+from fedactive.federated.algorithm import Server
+from fedactive.sites.coordinator.plan import card_from_plain, register_images
+from fedactive.sites.labels.store import LabelStore
+from fedactive.sites.messages import (
+    FAILED,
+    NO_LABELS,
+    NOT_ASKED,
+    OTHER_CLASSES,
+    OTHER_VERSION,
+    PROBLEMS,
+    Reply,
+    Request,
+    Value,
+)
+from fedactive.sites.site.asked import read_round
+from fedactive.sites.site.privacy import Cover
+from fedactive.sites.site.session import Holdings, Session
+
+log = logging.getLogger(__name__)
+
+
+class RefusedError(Exception):
+    """A request that this site cannot answer, for one of the reasons in PROBLEMS."""
+
+
+class Trainer:
+    def __init__(
+        self,
+        folder: Path,
+        store: LabelStore,
+        classes: tuple[str, ...],
+        read: Callable[[DatasetCard], Holdings],
+        device: str = "auto",
+    ) -> None:
+        """`read` gives the site's images in the form that a run wants."""
+        self.folder = folder
+        self.store = store
+        self.classes = classes
+        self.read = read
+        self.device = device
+        self.opened: tuple[str, dict[str, Any]] | None = None  # the run that the session is of, its settings
+        self.session: Session | None = None
+
+    def answer(self, request: Request) -> Reply:
+        """Always a reply. What went wrong is one of a few fixed sentences; the log here has the rest."""
+        handlers = {
+            "hello": self.hello,
+            "query": self.query,
+            "label_status": self.label_status,
+            "train": self.train,
+            "evaluate": self.evaluate,
+        }
+        try:
+            return handlers[request.kind](request)
+        except RefusedError as refusal:
+            log.warning("%s refused: this site %s", request.kind, refusal)
+            return Reply(problem=1 + PROBLEMS.index(str(refusal)))
+        except Exception:
+            log.exception("%s failed", request.kind)
+            return Reply(problem=1 + PROBLEMS.index(FAILED))
+
+    def close(self) -> None:
+        """Forget the session; the next request makes one."""
+        if self.session is not None:
+            self.session.close()
+        self.session = None
+
+    # --- the requests
+
+    def hello(self, request: Request) -> Reply:
+        return Reply({"images": len(self.open(request).holdings.images)})
+
+    def query(self, request: Request) -> Reply:
+        session = self.open(request)
+        overlap, deadline = request.settings["overlap"], deadline_of(request)
+        asked = session.query(request.al_round, request.weights or None, overlap, deadline)
+        values = self.progress(session, request.al_round)
+        for measured in asked["local_only"]:
+            values |= measured
+        return Reply(values)
+
+    def label_status(self, request: Request) -> Reply:
+        session = self.open(request)
+        if session.asked.find(request.al_round) is None:
+            raise RefusedError(NOT_ASKED)
+        session.asked.open_missing()
+        self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
+        if request.settings["close"]:
+            self.store.rounds.close(request.run, request.al_round)
+        return Reply(self.progress(session, request.al_round))
+
+    def train(self, request: Request) -> Reply:
+        server = Server(request.weights, request.control)
+        update = self.open(request).train(server, request.al_round, request.fl_round)
+        if update is None:
+            raise RefusedError(NO_LABELS)
+        return Reply({"samples": update.samples}, update.weights, update.control)
+
+    def evaluate(self, request: Request) -> Reply:
+        return Reply(self.open(request).evaluate(request.weights))
+
+    # --- for the page
+
+    def guess(self, sample: int) -> tuple[int, float] | None:
+        """The class that the global model gave this image when it was asked for, and how sure it was."""
+        asking = self.store.rounds.asking_for(sample)
+        if asking is None:
+            return None
+        asked = read_round(self.folder / asking.run, asking.al_round) or {}
+        for asked_for, (label, sure) in zip(asked.get("samples", []), asked.get("guesses", []), strict=False):
+            if asked_for == sample:
+                return label, sure
+        return None  # of the first round: there was no model yet
+
+    # --- what the requests share
+
+    def open(self, request: Request) -> Session:
+        """The session of this run: kept from request to request, made anew when another run begins."""
+        settings = request.settings.get("run", {})
+        if self.session is not None and self.opened == (request.run, settings):
+            return self.session
+        try:
+            if not re.fullmatch(r"[A-Za-z0-9_-]{1,150}", request.run):  # it names a folder here
+                raise ValueError(f"no name of a run: {request.run!r}")
+            card = card_from_plain(settings["images"])
+            register_images(card)
+            asked = parse_toml(settings["experiment"])
+            if asked["dataset"] != card.name:  # a path would be looked up, and the answer tell what is there
+                raise ValueError(f"the dataset of run {request.run} is not its images: {asked['dataset']!r}")
+            here = {"clients": 1, "workers": 1, "device": self.device}
+            experiment = Experiment.from_values(asked | here)
+            client, budget = int(settings["client"]), int(settings["budget"])
+            cover = Cover(float(settings["clip"]), float(settings["noise"]))
+            if cover.clip and experiment.algorithm == "scaffold":  # no plan has it, a coordinator may send it
+                raise ValueError(f"run {request.run} would have variates sent that nothing covers")
+        except (UserError, KeyError, TypeError, ValueError):
+            log.exception("settings of run %s", request.run)
+            raise RefusedError(OTHER_VERSION) from None
+        if card.classes != self.classes:
+            raise RefusedError(OTHER_CLASSES)
+        self.close()
+        folder = self.folder / request.run
+        self.session = Session(
+            request.run, experiment, card, client, budget, cover, self.read(card), self.store, folder
+        )
+        self.opened = (request.run, settings)
+        return self.session
+
+    def progress(self, session: Session, al_round: int) -> dict[str, Value]:
+        """Counts only: of this round, and of all labels that this run has here."""
+        counts: dict[str, Value] = asdict(self.store.counts(session.run, al_round))
+        labels = self.store.labels()
+        counts["labelled_in_all"] = sum(sample in labels for sample in session.asked.samples_until(al_round))
+        return counts
+
+
+def deadline_of(request: Request) -> datetime | None:
+    deadline = request.settings["deadline"]
+    return datetime.fromtimestamp(deadline, UTC) if deadline else None

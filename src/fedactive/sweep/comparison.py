@@ -1,0 +1,246 @@
+"""Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
+
+On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). One
+that fails takes nobody along. When the grid is stopped or killed its runs end, too, and it goes on where it
+was: what is done is skipped, what was begun resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+
+from rich.console import Console
+from rich.progress import Task, TaskID
+
+from fedactive.engines import choose_device, usable_cores
+from fedactive.errors import ERROR, RunError, UserError
+from fedactive.experiment import Experiment, setting_labels
+from fedactive.laboratory.progress import Lines, caption, make_bars
+from fedactive.laboratory.run import Result
+from fedactive.record.run_folder import first_round_file, is_finished
+from fedactive.record.state import divergence
+from fedactive.sweep.crew import Crew, Turn
+
+ALL = "all runs, in FL rounds"
+SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_LINES = 60.0  # where there is no terminal to show bars
+LIFELINE = "FEDACTIVE_LIFELINE"  # in the environment of runs that end when their standard input does
+
+
+@dataclass
+class Job:
+    """One run of the grid and how it is going."""
+
+    experiment: Experiment
+    caption: str
+    process: subprocess.Popen[bytes] | Turn | None = None
+    log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
+    begun: float = 0.0
+    apart: bool = False  # in a process of its own, since the one of all ended under it
+    fl_rounds: int = 0  # done, as far as its log tells
+    note: str = "starting"
+    failed: bool = False
+    bar: TaskID | None = None  # while it is running
+
+    @property
+    def folder(self) -> Path:
+        return self.experiment.runs_dir / self.experiment.name
+
+    @property
+    def log(self) -> Path:
+        return self.experiment.runs_dir / "logs" / f"{self.experiment.name}.log"
+
+    @property
+    def done(self) -> bool:
+        try:
+            return is_finished(self.experiment)
+        except (RunError, OSError):  # its folder is damaged or locked, which the run itself will tell
+            return False
+
+    @property
+    def total(self) -> int:
+        return self.experiment.rounds * self.experiment.fl_rounds
+
+    def last_line(self) -> str:
+        lines = self.read_log().strip().splitlines()
+        reasons = [line for line in lines if line.startswith(ERROR)]  # others may write here at the same time
+        return (reasons or lines or ["no output"])[-1]
+
+    def look(self) -> None:
+        """Read from the log how far the run has got."""
+        self.fl_rounds, last = Lines.read(self.read_log(), self.experiment.fl_rounds)
+        if last:
+            al_round, accuracy = last
+            self.note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy}"
+
+    def read_log(self) -> str:
+        log = self.log.read_bytes() if self.log.exists() else b""
+        return log[self.log_begins :].decode(errors="replace")
+
+
+@dataclass
+class Comparison:
+    """Runs a grid, `jobs` runs at a time."""
+
+    experiments: Sequence[Experiment]
+    jobs: int
+    plugin: Path | None = None
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+    # One per precision, which torch sets for a whole process, and those of runs that are kept apart.
+    crews: dict[str, Crew] = field(default_factory=dict)
+    lifeline: tuple[int, int] = field(default_factory=os.pipe)  # ours to hold, and closed when we are gone
+
+    def run(self) -> list[Job]:
+        """All runs of the grid, those that failed marked; raises only what stops the comparison itself."""
+        settings = setting_labels([vars(experiment) for experiment in self.experiments])
+        everything = [
+            Job(experiment, ", ".join(filter(None, [setting, caption(experiment)])))
+            for experiment, setting in zip(self.experiments, settings, strict=True)
+        ]
+        waiting = [job for job in everything if not job.done]
+        running: list[Job] = []
+        skipped = len(everything) - len(waiting)
+        where = f"; their logs: {waiting[0].log.parent}" if waiting else ""
+        self.say(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time{where}")
+        told = time.monotonic()
+        # One bar for each run that is going on, below one for all.
+        with make_bars([ALL, *(job.caption for job in waiting)], self.console) as bars:
+            overall = bars.add_task(ALL, total=sum(job.total for job in waiting), note="")
+            try:
+                while waiting or running:
+                    while len(running) < self.jobs and (job := self.next_job(waiting, running)):
+                        self.start(job)
+                        job.bar = bars.add_task(job.caption, total=job.total, note=job.note)
+                        running.append(job)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    for job in list(running):
+                        assert job.process is not None
+                        assert job.bar is not None
+                        job.look()
+                        bars.update(job.bar, completed=job.fl_rounds, note=job.note)
+                        if job.process.poll() is not None:
+                            bars.remove_task(job.bar)
+                            running.remove(job)
+                            if self.gets_another_chance(job):
+                                waiting.insert(0, job)
+                            else:
+                                self.finish(job)
+                    bars.update(overall, completed=sum(job.fl_rounds for job in everything))
+                    if not self.console.is_terminal and time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+                        told = time.monotonic()
+                        self.say(progress_line(bars.tasks[0]))
+            finally:
+                processes = [job.process for job in running if job.process is not None]
+                for process in processes:  # stopped in the middle: they go on from checkpoints next time
+                    process.terminate()
+                for process in processes:
+                    process.wait()
+                for crew in self.crews.values():
+                    crew.dismiss()
+                for end in self.lifeline:
+                    os.close(end)
+        return everything
+
+    def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
+        """The next run, unless another one is just computing the first round that both share."""
+        busy = {first_round_file(job.experiment) for job in running}
+        for job in waiting:
+            shared = first_round_file(job.experiment)
+            if shared not in busy or shared.exists():
+                waiting.remove(job)
+                return job
+        return None
+
+    def start(self, job: Job) -> None:
+        config = job.log.with_suffix(".toml")
+        try:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            config.write_text(job.experiment.to_toml(), encoding="utf-8")
+            job.log.touch()
+            job.log_begins = job.log.stat().st_size
+        except OSError as error:
+            raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
+        job.begun = time.monotonic()
+        if choose_device(job.experiment.device).type == "cuda":
+            job.process = self.crew(job).start(config)
+            return
+        command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
+        if self.plugin is not None:
+            command += ["--plugin", str(self.plugin)]
+        threads = str(max(1, usable_cores() // self.jobs))
+        with job.log.open("a") as log:
+            job.process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=self.lifeline[0],
+                env=os.environ | {LIFELINE: "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
+            )
+
+    def crew(self, job: Job) -> Crew:
+        """The process that runs such jobs; a new one, should it have died."""
+        which = f"{job.experiment.name}-apart" if job.apart else job.experiment.precision
+        if which not in self.crews or not self.crews[which].alive:
+            self.crews[which] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{which}.log"))
+        return self.crews[which]
+
+    def gets_another_chance(self, job: Job) -> bool:
+        """A run whose process ended by what may be another's fault goes on from its checkpoint, apart."""
+        if not (isinstance(job.process, Turn) and job.process.abandoned):
+            return False
+        with job.log.open("a") as log:
+            print(f"the process of this run ended, see {job.process.crew.log}", file=log)
+        tried, job.apart = job.apart, True
+        return not tried
+
+    def finish(self, job: Job) -> None:
+        seconds = time.monotonic() - job.begun
+        job.failed = not job.done
+        job.fl_rounds = job.total
+        what = f"failed, see {job.log}"
+        if not job.failed:
+            accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
+            job.note = f"accuracy {accuracy:.1%}"
+            problem = divergence(Result(job.folder).metrics)
+            what = f"done in {seconds:.0f} s" + (f"; {problem}" if problem else "")
+        self.say(f"{job.caption}: {job.note}  {what}")
+
+    def say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, highlight=False, markup=False)  # paths may have brackets
+
+
+def progress_line(task: Task) -> str:
+    line = f"FL rounds {task.completed:.0f}/{task.total:.0f}"
+    if task.time_remaining is None:
+        return line
+    minutes = math.ceil(task.time_remaining / 60)
+    return f"{line}, about {f'{minutes} min' if minutes < 120 else f'{minutes / 60:.0f} h'} left"
+
+
+def hold_lifeline() -> None:
+    """In a run of a grid: end when the grid is gone. A run started by hand depends on nobody."""
+
+    def wait() -> None:
+        os.read(0, 1)  # nothing is ever written: it returns when the other end is closed
+        os._exit(1)
+
+    if os.environ.pop(LIFELINE, None):
+        Thread(target=wait, daemon=True).start()
+
+
+def report_failures(jobs: Sequence[Job]) -> None:
+    """Name the runs that failed, each with the end of its log; then end with an error."""
+    failed = [job for job in jobs if job.failed]
+    for job in failed:
+        print(f"failed: {job.experiment.name}: {job.last_line()} (log: {job.log})", file=sys.stderr)
+    if failed:
+        raise UserError(f"{len(failed)} of {len(jobs)} runs failed; the same command tries them again")

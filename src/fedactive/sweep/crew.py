@@ -1,0 +1,162 @@
+"""Several runs at a time on one GPU: threads of one process.
+
+Processes take turns on a GPU; threads of one process share it. Where one run's kernels leave parts of it idle
+another's fill them, and what a run has compiled and recorded is there for the next one.
+
+    python -m fedactive.sweep.crew THREADS [PLUGIN]
+
+takes configuration files from its standard input, a line each, writes what happens in a run to a log beside
+its file, and answers with the file and `done` or `failed`. `Crew` is the other end of that line.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+import torch
+
+from fedactive.engines import own_stream, usable_cores
+from fedactive.errors import told
+from fedactive.experiment import Experiment
+from fedactive.laboratory.progress import Lines
+from fedactive.laboratory.run import EngineShelf, run_with
+from fedactive.query.plugins import load_file
+
+# --- in the process of the runs
+
+
+def main(threads: int, plugin: Path | None) -> None:
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
+    if plugin is not None:
+        load_file(plugin)
+    files: SimpleQueue[str] = SimpleQueue()
+    for _ in range(threads):  # they end with the process, as it does when nobody is there to want their work
+        Thread(target=serve, args=(files, answers), daemon=True).start()
+    for line in sys.stdin:
+        files.put(line.strip())
+
+
+def serve(files: SimpleQueue[str], answers: int) -> None:
+    """Run one experiment after another, on a stream of its own."""
+    with own_stream() if torch.cuda.is_available() else nullcontext(), EngineShelf() as engines:
+        while True:
+            file = files.get()
+            done = attempt(Path(file), engines)
+            # In one piece: others answer, too.
+            os.write(answers, f"{file}\t{'done' if done else 'failed'}\n".encode())
+            if not done and gpu_is_lost():
+                os._exit(1)  # the others, and who comes after them, get a new process
+
+
+def attempt(config: Path, engines: EngineShelf) -> bool:
+    with config.with_suffix(".log").open("a") as log:
+        try:
+            run_with(engines, Experiment.from_toml(config.read_text(encoding="utf-8")), Lines(log))
+        except Exception as error:
+            print(told(error) or traceback.format_exc(), file=log)
+            return False
+    return True
+
+
+def gpu_is_lost() -> bool:
+    """After some errors a process can do nothing more on its GPU."""
+    try:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+# --- in the process that wants them run
+
+
+class Crew:
+    def __init__(self, threads: int, plugin: Path | None, log: Path) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "fedactive.sweep.crew",
+            str(threads),
+            *([str(plugin)] if plugin else []),
+        ]
+        cores = str(max(1, usable_cores() // threads))
+        with log.open("a") as errors:  # what is said of no run in particular
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": cores},
+            )
+        self.log = log
+        self.answers: dict[str, str] = {}
+        self.listener = Thread(target=self.listen, daemon=True)
+        self.listener.start()
+
+    def listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as answers:
+            for line in answers:
+                file, answer = line.rstrip("\n").split("\t")
+                self.answers[file] = answer
+
+    def start(self, config: Path) -> Turn:
+        assert self.process.stdin is not None
+        self.answers.pop(str(config), None)
+        with suppress(BrokenPipeError):  # it has just ended, as the turn will tell
+            self.process.stdin.write(f"{config}\n")
+            self.process.stdin.flush()
+        return Turn(self, str(config))
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def dismiss(self) -> None:
+        """There is no more work."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended by itself
+            self.process.stdin.close()
+        self.process.wait()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of the crew, to be watched like a process of its own."""
+
+    crew: Crew
+    config: str
+
+    def poll(self) -> int | None:
+        ended = self.crew.process.poll()  # and with it all its runs
+        if ended is not None:
+            self.crew.listener.join()  # its last answers may still be on their way
+        if self.config in self.crew.answers:
+            return 0 if self.crew.answers[self.config] == "done" else 1
+        return ended
+
+    @property
+    def abandoned(self) -> bool:
+        """Has the process ended under it? That may be another run's fault."""
+        return self.poll() is not None and self.config not in self.crew.answers
+
+    def terminate(self) -> None:
+        self.crew.process.terminate()
+
+    def wait(self) -> int:
+        return self.crew.process.wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -1,0 +1,80 @@
+"""A grid of experiments: every combination of the values of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from fedactive.data import load
+from fedactive.engines import choose_device, usable_cores
+from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
+from fedactive.options import settings_of
+from fedactive.query import STRATEGIES, make_strategy
+from fedactive.query.strategy import parameters_of
+from fedactive.record.run_folder import require_same_origin
+
+RUNS_PER_GPU = 4  # by default
+JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
+
+
+def expand(values: Mapping[str, Any]) -> list[Experiment]:
+    """The grid: one experiment for each combination of the values that are lists.
+
+    A selector says nothing to strategies that leave no choice, nor do options to those that have none, nor mu
+    to algorithms without it, so these appear once, whatever selectors, options and mu the grid has.
+    """
+    axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    for name in (name for name, value in axes.items() if not value):
+        raise ConfigurationError(name, [], "a list of values that is not empty")
+    for item in settings_of(Experiment):
+        if not item.identity and len(axes.get(item.name, [])) > 1:
+            raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
+    experiments: dict[str, Experiment] = {}
+    for combination in product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
+        strategy = STRATEGIES.get(str(chosen.get("strategy")))
+        if strategy is not None and len(strategy.selectors) == 1:
+            chosen.pop("selector", None)
+        if strategy is not None and not parameters_of(strategy):
+            chosen.pop("strategy_options", None)
+        experiment = without_idle_settings(Experiment.from_values(chosen))
+        experiments.setdefault(experiment.name, experiment)
+    return list(experiments.values())
+
+
+def without_idle_settings(experiment: Experiment) -> Experiment:
+    """The same experiment, by the name that it has when what does not concern it is not set."""
+    e = experiment
+    if e.algorithm != "fedprox":
+        e = replace(e, mu=Experiment.mu)
+    if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):
+        e = replace(e, strategy_options="")
+    return e
+
+
+def require_data(experiments: Sequence[Experiment]) -> None:
+    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts.
+
+    So is one that is not what a run of the grid was begun with.
+    """
+    fingerprints: dict[object, str] = {}
+    for e in experiments:
+        source = (e.dataset, e.data_dir, e.dataset_sha256)
+        if source not in fingerprints:
+            fingerprints[source] = load(*source).fingerprint
+        require_same_origin(e, fingerprints[source])
+
+
+def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
+    """How many runs at a time, and each with its share of the cores; None chooses.
+
+    On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
+    """
+    if jobs is None:
+        gpu = any(choose_device(experiment.device).type == "cuda" for experiment in experiments)
+        jobs = min(RUNS_PER_GPU if gpu else usable_cores(), len(experiments))
+    workers = max(1, usable_cores() // jobs)
+    return [replace(e, workers=e.workers or workers) for e in experiments], jobs

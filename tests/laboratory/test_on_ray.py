@@ -1,0 +1,85 @@
+"""The laboratory's clients on Flower's simulation engine, with a real Ray on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pandas as pd
+import pytest
+import torch
+
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.federated.algorithm import Server
+from fedactive.laboratory import run as laboratory
+from fedactive.laboratory.ray_worker import Task, outcome, pack, query, unpack
+from fedactive.query import STRATEGIES
+
+needs_ray = pytest.mark.skipif(
+    not find_spec("ray"), reason="Ray is missing: pip install 'fedactive[simulation]'"
+)
+
+
+@needs_ray
+def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
+    """With SCAFFOLD's variates travelling to and fro; and what Ray began, the laboratory goes on with."""
+    here = small(clients=10, rounds=2, fl_rounds=2, strategy="logo", algorithm="scaffold", participation=0.7)
+    there = replace(here, federation="flower-simulation", workers=2, runs_dir=tmp_path / "ray")
+    config = tmp_path / "there.toml"
+    config.write_text(there.to_toml())
+    # In a process of its own: Ray leaves some of its own in the one that started it.
+    command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert_same(laboratory.Result(there.runs_dir / there.name), laboratory.run(here))
+
+    further = {"rounds": 3, "federation": "simulation"}
+    assert_same(laboratory.run(replace(there, **further)), laboratory.run(replace(here, **further)))
+
+
+def assert_same(result, expected):
+    assert result.folder.name == expected.folder.name
+    pd.testing.assert_frame_equal(result.selections, expected.selections, rtol=1e-4)
+    pd.testing.assert_frame_equal(result.metrics, expected.metrics, rtol=1e-4)
+    assert "local" in set(result.metrics["model"])
+
+
+def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
+    nowhere = small(dataset="cifar10", data_dir=tmp_path)
+    task = Task(nowhere, client=0, known=torch.zeros(0), own={}, server=Server({}), al_round=2)
+    answer = unpack(pack(outcome(query, unpack(pack(task)))))
+    assert isinstance(answer, UserError)
+    assert "fedactive data get cifar10" in str(answer)
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    "use", [{"strategy": "mine"}, {"strategy": "logo", "strategy_options": "micro=mine"}], ids=str
+)
+def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monkeypatch, use):
+    mine = type("Mine", (STRATEGIES["entropy"],), {"__module__": "fedactive_plugin_mine"})
+    monkeypatch.setitem(STRATEGIES, "mine", mine)
+    experiment = small(**use, federation="flower-simulation")
+    with pytest.raises(ConfigurationError, match="installed package"):
+        laboratory.run(experiment)
+    assert not experiment.runs_dir.exists()
+
+
+@needs_ray
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense"])
+def test_a_cluster_that_is_not_there_is_told_at_once(small, monkeypatch, address):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ConfigurationError, match=r"RAY_ADDRESS: .* HOST:PORT of a Ray that is running"):
+        laboratory.run(small(federation="flower-simulation"))
+
+
+def test_without_ray_one_sentence_says_how_to_get_it(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "fedactive.laboratory.on_ray", raising=False)
+    experiment = small(federation="flower-simulation")
+    with pytest.raises(UserError, match=r"ray is missing: pip install 'fedactive\[simulation\]' brings it"):
+        laboratory.run(experiment)
+    assert not experiment.runs_dir.exists()

@@ -1,0 +1,92 @@
+"""Plans: the coordinator's TOML file, and the sentence for every mistake in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedactive.data import DATASETS
+from fedactive.errors import ConfigurationError
+from fedactive.options import settings_of
+from fedactive.sites.coordinator.plan import Plan, Rules, card_from_plain, card_to_plain
+
+OWN = """
+dataset = "chest"
+budget = 5
+rounds = 2
+
+[images]
+classes = ["normal", "pneumonia"]
+size = 64
+channels = 3
+mean = [0.4, 0.5, 0.6]
+std = [0.2, 0.2, 0.2]
+
+[field]
+quorum = 0.5
+deadline = 72
+"""
+
+
+def test_images_that_are_in_no_catalogue():
+    plan = Plan.from_toml(OWN, clients=4)
+    assert plan.experiment.dataset == "chest"
+    assert plan.experiment.clients == 4
+    assert (plan.images.classes, plan.images.size, plan.images.channels) == (("normal", "pneumonia"), 64, 3)
+    assert plan.images.mean == (0.4, 0.5, 0.6)
+    assert plan.rules == Rules(quorum=0.5, deadline=72.0)
+    assert Plan.from_toml(OWN, clients=4) == plan
+
+
+def test_a_catalogues_dataset_needs_no_description():
+    plan = Plan.from_toml('dataset = "digits"\nrounds = 2')
+    assert plan.images is DATASETS["digits"]
+    assert plan.rules == Rules()
+
+
+def test_a_site_gets_the_same_card():
+    for name in ("digits", "cifar10"):
+        card = card_from_plain(card_to_plain(DATASETS[name]))
+        assert card_to_plain(card) == card_to_plain(DATASETS[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (('dataset = "chest"', 'dataset = "digits"'), "dataset"),
+        (('dataset = "chest"', ""), "dataset"),
+        (('dataset = "chest"', 'dataset = "chest x-ray"'), "dataset"),  # a site would refuse such a folder
+        (('dataset = "chest"', 'dataset = "../chest"'), "dataset"),
+        (('dataset = "chest"', f'dataset = "{"x" * 61}"'), "dataset"),
+        (('["normal", "pneumonia"]', '["normal"]'), "images.classes"),
+        (('["normal", "pneumonia"]', '["normal", "normal"]'), "images.classes"),
+        (("size = 64", "size = 1"), "images.size"),
+        (("size = 64", "size = 64.5"), "images.size"),
+        (("channels = 3", "channels = 2"), "images.channels"),
+        (("[0.4, 0.5, 0.6]", "[0.4]"), "images.mean"),
+        (("[0.2, 0.2, 0.2]", "[0.2, 0.2, 0.0]"), "images.std"),
+        (("std =", "sdt ="), "images"),
+        (("quorum = 0.5", "quorum = 2"), "quorum"),
+        (("quorum = 0.5", "qorum = 0.5"), "setting"),
+        (("deadline = 72", 'deadline = "soon"'), "deadline"),
+        (("[field]", "[fild]"), "setting"),
+        (("rounds = 2", "rounds = 99"), "rounds"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_named(change, field):
+    with pytest.raises(ConfigurationError) as error:
+        Plan.from_toml(OWN.replace(*change))
+    assert error.value.field == field
+
+
+def test_the_documentation_names_every_rule_with_its_default():
+    text = (Path(__file__).parents[2] / "docs" / "FIELD.md").read_text()
+    for item in settings_of(Rules):
+        assert (
+            f"| `{item.name}` | {item.default:g} |".replace(
+                "| 1 |", "| 1.0 |" if item.kind is float else "| 1 |"
+            )
+            in text
+        )

@@ -1,0 +1,150 @@
+"""A run is found again by whoever asks for it, whatever happened when it was started."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+from flwr.proto.control_pb2 import ListRunsResponse, StartRunResponse, StopRunResponse
+from flwr.proto.run_pb2 import Run, RunStatus
+
+from fedactive.errors import RunError, UserError
+from fedactive.sites.coordinator import coordinator as admission
+from fedactive.sites.coordinator import watch
+from fedactive.sites.coordinator.coordinator import Coordinator
+from fedactive.sites.flower.control import Control
+
+PLAN = 'dataset = "digits"\nrounds = 2'
+
+
+class SuperLink:
+    """What Flower's remembers of runs; `interrupted`: Ctrl-C as soon as it has started the next."""
+
+    def __init__(self):
+        self.runs = {}
+        self.ids = count(1)
+        self.interrupted = False
+
+    def StartRun(self, request):  # noqa: N802 - Flower's name
+        time.sleep(0.02)  # as if it were elsewhere
+        run = next(self.ids)
+        status = RunStatus(status="running")
+        self.runs[run] = Run(run_id=run, override_config=request.override_config, status=status)
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
+        return StartRunResponse(run_id=run)
+
+    def ListRuns(self, request):  # noqa: N802 - Flower's name
+        wanted = [request.run_id] if request.HasField("run_id") else list(self.runs)[::-1][: request.limit]
+        return ListRunsResponse(run_dict={run: self.runs[run] for run in wanted})
+
+    def StopRun(self, request):  # noqa: N802 - Flower's name
+        self.runs[request.run_id].status.status = "finished"
+        return StopRunResponse(success=True)
+
+    def close(self):
+        pass
+
+    def going_on(self):
+        return [run for run, kept in self.runs.items() if kept.status.status == "running"]
+
+
+@pytest.fixture
+def superlink():
+    return SuperLink()
+
+
+@pytest.fixture
+def coordinator(tmp_path, superlink, monkeypatch):
+    made = Coordinator.init(tmp_path / "coordinator", "localhost:9443")
+    made.write_sites([admission.Site("north", 1, "key")])
+    served_by(made, 1)
+    monkeypatch.setattr(admission, "Control", lambda *_: control_of(superlink))
+    monkeypatch.setattr(watch, "SECONDS_BETWEEN_LOOKS", 0.01)
+    return made
+
+
+def control_of(superlink):
+    control = Control.__new__(Control)
+    control.client = superlink
+    return control
+
+
+def served_by(coordinator, pid):
+    (coordinator.folder / "serving.json").write_text(json.dumps({"address": "localhost:1", "pid": pid}))
+
+
+@pytest.fixture
+def glance(coordinator, monkeypatch):
+    """Give the command, and Ctrl-C when it shows how the run is going."""
+
+    class SeenError(Exception):
+        pass
+
+    def seen(_):
+        raise SeenError
+
+    monkeypatch.setattr(watch, "read_status", seen)
+
+    def give(plan):
+        with pytest.raises(SeenError):
+            watch.run(coordinator, plan)
+
+    return give
+
+
+def test_a_run_whose_start_was_interrupted_is_found_and_stopped(coordinator, superlink, glance):
+    plan = coordinator.keep_plan(PLAN)
+    superlink.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        watch.run(coordinator, plan)
+    glance(plan)
+    assert superlink.going_on() == [1]
+    watch.stop(coordinator, plan)
+    assert superlink.going_on() == []
+    with pytest.raises(UserError, match="no run of this plan is going on"):
+        watch.stop(coordinator, plan)
+
+
+def test_the_same_command_several_times_at_once_starts_one_run(coordinator, superlink, glance):
+    plan = coordinator.keep_plan(PLAN)
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(glance, [plan] * 4))
+    assert superlink.going_on() == [1]
+
+
+def test_runs_of_two_plans_go_on_side_by_side(coordinator, superlink, glance):
+    plans = [coordinator.keep_plan(f"{PLAN}\nseed = {seed}") for seed in range(24)]
+    for plan in plans * 2:
+        glance(plan)
+    assert len(superlink.going_on()) == 24
+    watch.stop(coordinator, plans[3])
+    assert superlink.going_on() == [run for run in range(1, 25) if run != 4]
+
+
+def test_a_run_of_a_superlink_that_died_is_started_again(coordinator, superlink, glance):
+    plan = coordinator.keep_plan(PLAN)
+    glance(plan)
+    served_by(coordinator, pid=2)
+    glance(plan)
+    assert superlink.going_on() == [2]
+
+
+def test_a_process_that_still_writes_in_the_folder_is_waited_for(coordinator, superlink, glance, monkeypatch):
+    plan = coordinator.keep_plan(PLAN)
+    coordinator.begin(plan)
+    with open(coordinator.run_folder(plan) / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        monkeypatch.setattr(watch, "SECONDS_TO_LET_GO", 0.05)
+        with pytest.raises(RunError, match="goes on with this run already"):
+            watch.run(coordinator, plan)
+        monkeypatch.setattr(watch, "SECONDS_TO_LET_GO", 60)
+        threading.Timer(0.05, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
+        glance(plan)
+    assert superlink.going_on() == [1]

@@ -1,0 +1,255 @@
+"""A site's folder: what it is made of, what must stay as it was, and what people are told about the coordinator."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedactive.data import DATASETS
+from fedactive.errors import DataError, UserError
+from fedactive.sites import keys
+from fedactive.sites.flower import processes
+from fedactive.sites.flower import supernode as supernode_module
+from fedactive.sites.flower.supernode import SuperNode
+from fedactive.sites.site import site as site_module
+from fedactive.sites.site.site import FILES, Site
+
+SHAPE = (1, 8, 8)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """Five images and a class list, and how to make a site of them."""
+    (tmp_path / "images").mkdir()
+    pictures = np.random.default_rng(0).integers(0, 255, (5, 8, 8), np.uint8)
+    for k, picture in enumerate(pictures):
+        Image.fromarray(picture).save(tmp_path / "images" / f"{k}.png", compress_level=0)
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    return tmp_path
+
+
+def make(sources, folder="site"):
+    return Site.init(sources / folder, "north", sources / "images", sources / "classes.txt", None)
+
+
+# ------------------------------------------------------------------------------------ images that change
+
+
+def test_pictures_that_change_places_are_refused(sources):
+    """Even if neither sizes nor times tell: labels would belong to the wrong pictures."""
+    site, images = make(sources), sources / "images"
+    for k in range(5):
+        os.utime(images / f"{k}.png", ns=(10**18, 10**18))
+    assert len({path.stat().st_size for path in images.iterdir()}) == 1
+    site.read(SHAPE)
+    (images / "1.png").rename(images / "x")
+    (images / "2.png").rename(images / "1.png")
+    (images / "x").rename(images / "2.png")
+    with pytest.raises(DataError, match=r"not those of the first start.*: 1.png is another picture; restore"):
+        site.read(SHAPE)
+
+
+def test_the_image_that_changed_is_named(sources):
+    site, images = make(sources), sources / "images"
+    site.read(SHAPE)
+    content = (images / "3.png").read_bytes()
+    (images / "3.png").unlink()
+    with pytest.raises(DataError, match=r"3.png is missing"):
+        site.read(SHAPE)
+    (images / "3.png").write_bytes(content)
+    site.read(SHAPE)
+    site.read((3, 4, 4))  # in whatever shape
+    Image.new("L", (8, 8)).save(images / "00.png")
+    with pytest.raises(DataError, match=r"00.png is new"):
+        site.read(SHAPE)
+
+
+def test_other_images_in_an_archive_of_the_same_name_are_refused(sources):
+    archive, pictures = sources / "images.npz", np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
+    np.savez(archive, train_images=pictures)
+    site = Site.init(sources / "site", "north", archive, sources / "classes.txt", None)
+    site.read(SHAPE)
+    np.savez(archive, train_images=pictures[[0, 2, 1]])
+    with pytest.raises(DataError, match=r"train_images\[1\] is another picture"):
+        site.read(SHAPE)
+
+
+# ------------------------------------------------------------------------------------- classes that change
+
+
+def test_classes_may_be_corrected_until_somebody_has_labelled(sources):
+    site = make(sources)
+    with closing(site.store()) as store:
+        site.keep_classes(store)
+        toml = site.folder / "site.toml"
+        toml.write_text(toml.read_text().replace('"cat", "dog"', '"dog", "cat"'))
+        site = Site.open(site.folder)
+        store.rounds.open("run", 1, [0], "random", None)
+        store.annotators.add("ada")
+        site.keep_classes(store)
+        store.answers.record(store.annotators.named("ada"), 0, "label", 0)
+        site.keep_classes(store)
+        toml.write_text(toml.read_text().replace('"dog", "cat"', '"dog", "cow"'))
+        with pytest.raises(DataError, match=r"not those that people have labelled with: dog, cat; restore"):
+            Site.open(site.folder).keep_classes(store)
+
+
+# ------------------------------------------------------------------------------------- init, interrupted
+
+
+@pytest.mark.parametrize("there", range(len(FILES)))
+def test_an_interrupted_init_is_done_again(sources, there):
+    made = make(sources)
+    with closing(made.store()) as store:
+        store.annotators.add("ada")
+    first = (made.folder / "site.pub").read_bytes()
+    for name in FILES[there:]:
+        (made.folder / name).unlink()
+    with pytest.raises(UserError, match="is no site's folder; `fedactive site init` makes one"):
+        Site.open(made.folder)
+    again = make(sources)
+    assert keys.read_public_key(again.folder / "site.pub")[1] == "north"
+    assert (again.folder / "site.pub").read_bytes() != first
+    with closing(again.store()) as store:
+        assert store.annotators.named("ada")
+    with pytest.raises(UserError, match="is a site's already"):
+        make(sources)
+
+
+@pytest.mark.parametrize("lost", FILES)
+def test_a_file_that_somebody_removed_does_not_stand_in_the_way(sources, lost):
+    (make(sources).folder / lost).unlink()
+    assert make(sources).name == "north"
+
+
+def test_a_file_is_no_folder(sources):
+    with pytest.raises(UserError, match=r"cannot make a site in .*classes.txt: File exists"):
+        make(sources, "classes.txt")
+
+
+# ------------------------------------------------------------------------------------ what is in the folder
+
+
+def test_nobody_else_can_look_into_the_folder(sources):
+    (sources / "there already").mkdir(mode=0o755)
+    for folder in ("new", "there already"):
+        assert stat.S_IMODE(make(sources, folder).folder.stat().st_mode) == 0o700
+
+
+def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
+    site = make(sources)
+    site.read(site_module.THUMBNAIL)
+    for dataset in ("digits", "cifar10", "mnist"):
+        site.holdings(DATASETS[dataset])
+    assert {path.name for path in (site.folder / "cache").iterdir()} == {"1x8x8.npz", "1x28x28.npz"}
+
+
+@pytest.mark.parametrize("images", ["site/images-2024.npz", "images"])
+def test_archives_of_the_user_in_the_folder_are_left_alone(sources, images):
+    """People put what belongs to a site into its folder, under whatever name."""
+    pictures = np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
+    archives = [sources / "site" / name for name in ("images-2024.npz", "images-1x8x8.npz", "cache/mine.npz")]
+    archives[2].parent.mkdir(parents=True)
+    for archive in archives:
+        np.savez(archive, train_images=pictures, test_images=pictures, test_labels=np.array([0, 1, 0]))
+    before = archives[0].read_bytes()
+    site = Site.init(sources / "site", "north", sources / images, sources / "classes.txt", archives[1])
+    for dataset in ("digits", "mnist"):
+        site.holdings(DATASETS[dataset])
+    assert [archive.read_bytes() for archive in archives] == [before] * 3
+
+
+def test_images_where_the_site_deletes_are_refused(sources):
+    inside = sources / "site" / "cache" / "1x8x8.npz"
+    inside.parent.mkdir(parents=True)
+    np.savez(inside, train_images=np.zeros((1, 8, 8), np.uint8))
+    for images, test in ((inside, None), (sources / "images", inside)):
+        with pytest.raises(UserError, match=r"1x8x8.npz is where the site keeps decoded images"):
+            Site.init(sources / "site", "north", images, sources / "classes.txt", test)
+
+
+def test_a_cache_that_cannot_be_written_is_told(sources):
+    site = make(sources)
+    (site.folder / "cache").write_text("in the way")
+    with pytest.raises(DataError, match=r"cannot write .*cache/1x8x8.npz: File exists"):
+        site.read(SHAPE)
+
+
+# ------------------------------------------------------------------------- what people are told of Flower
+
+
+UNREACHABLE = "WARNING: Connection attempt failed, retrying in 0.71 seconds\n"
+REFUSED = (
+    "Exit Code: 305\nClient error '412 Precondition Failed' for url 'https://c:1/v1/fleet/activate-node'\n"
+)
+STRANGER = (
+    "ERROR: SSL/TLS handshake error detected.\n[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed\n"
+)
+STALE = "INFO: Run ID 15187698992561053014 is not in `RUNNING` status. Ignoring reply message 181fa5f2.\n"
+RECEIVED = "INFO: Receiving: query message (ID: 9d984ee6)\nINFO: Received successfully\n"
+LIVES = [
+    ["Starting Flower SuperNode\n", UNREACHABLE, UNREACHABLE, STRANGER],
+    [STRANGER],
+    [REFUSED],
+    [REFUSED],
+    ["INFO: SuperNode ID: 834063787505473073\n", UNREACHABLE, STALE, UNREACHABLE, RECEIVED],
+    [],
+]
+
+
+def test_people_are_told_once_what_keeps_the_site_from_the_coordinator(tmp_path, monkeypatch, caplog):
+    """The SuperNodes are scripts that say what Flower's say (see test_flower.py), and end."""
+    caplog.set_level("INFO")
+    lives = iter(LIVES)
+
+    def start(name, arguments, home, log):
+        says = next(lives, None)
+        if says is None:
+            supernode.stopped.set()
+        speech = (
+            "import sys, time\nfor words in sys.argv[1:]: print(words, end='', flush=True); time.sleep(0.5)"
+        )
+        with log.open("ab") as output:
+            return subprocess.Popen([sys.executable, "-c", speech, *(says or [])], stdout=output)
+
+    monkeypatch.setattr(processes, "start", start)
+    monkeypatch.setattr(supernode_module, "FIRST_PAUSE", 0.01)
+    supernode = SuperNode(tmp_path, "c:1", lambda request: None)
+    supernode.keep()
+    assert caplog.messages == [
+        "the coordinator cannot be reached at c:1; trying again",
+        "the certificate at c:1 is not the one of the invitation",
+        f"the coordinator at c:1 has not admitted this site (yet): send it {tmp_path}/site.pub; "
+        "a site that was dismissed needs a new key: remove site.pub and give `fedactive site init` again",
+        "connected to the coordinator at c:1",
+        *2
+        * ("the coordinator cannot be reached at c:1; trying again", "connected to the coordinator at c:1"),
+        f"the SuperNode ended (see {tmp_path}/flower.log) and is started again",
+    ]
+
+
+def test_what_flower_says_does_not_fill_the_disk(tmp_path, monkeypatch):
+    log = tmp_path / "flower.log"
+    log.write_bytes(b"x" * (processes.LARGEST_LOG + 1))
+    monkeypatch.setattr(processes, "PROGRAM", "print('{module} {name} {parent} {patience}')")
+    processes.start("supernode", [], tmp_path / "home", log).wait()
+    assert log.read_text().startswith("flwr.supernode.cli supernode")
+    assert len((tmp_path / "flower.log.old").read_bytes()) == processes.LARGEST_LOG + 1
+
+
+@pytest.mark.parametrize("end", ["return", "raise KeyboardInterrupt", "raise ValueError"])
+def test_a_program_that_ended_is_not_kept_by_its_threads(tmp_path, monkeypatch, end):
+    thread = "threading.Thread(target=time.sleep, args=(60,)).start()"
+    (tmp_path / "x_program.py").write_text(
+        f"import threading, time\ndef flower_x():\n    {thread}\n    {end}\n"
+    )
+    monkeypatch.setitem(processes.PROGRAMS, "x", "x_program")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert processes.start("x", [], tmp_path / "home", tmp_path / "log").wait(timeout=30) == 1
