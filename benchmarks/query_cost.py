@@ -15,9 +15,9 @@ import dataclasses
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +36,13 @@ from fedactive.engines import choose_device, make_engine, usable_cores
 from fedactive.engines.engine import Engine
 from fedactive.errors import DataError
 from fedactive.experiment import Experiment
-from fedactive.federated.local_sgd import Recipe
-from fedactive.federated.weights import Weights
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federation import Query
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split, split
 from fedactive.models import ModelSpec
 from fedactive.paper import paper_table
-from fedactive.query import STRATEGIES, Outputs
+from fedactive.query import STRATEGIES, Outputs, make_strategy
 from fedactive.query.kernels import gradient_seeding, k_centre, kmeans
 from fedactive.record.environment import cpu_name
 from query_round import CLASSES, EMBEDDING, synthetic_outputs
@@ -61,19 +60,24 @@ def say(text: str) -> None:
 # --- the paper's table
 
 
-class TrainedOnce(Simulation):
-    """A simulation that takes its local-only models from another one, where that has trained them."""
+class TrainedOnce:
+    """An engine that trains local-only models once for each number of labels, whoever asks for them."""
 
-    alone: dict[int, list[Weights]]  # by labelled samples per client
-    seconds: dict[int, float]
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.results: dict[int, list[LocalResult]] = {}  # by labelled samples per client
+        self.seconds: dict[int, float] = {}
 
-    def train_alone(self, al_round: int, start: Weights) -> list[Weights]:
-        labelled = len(self.known[0])
-        if labelled not in self.alone:
+    def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+        labelled = len(jobs[0].samples)
+        if labelled not in self.results:
             begun = time.perf_counter()
-            self.alone[labelled] = super().train_alone(al_round, start)
+            self.results[labelled] = self.engine.train(jobs)
             self.seconds[labelled] = time.perf_counter() - begun
-        return self.alone[labelled]
+        return self.results[labelled]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
 
 
 def cifar10(data_dir: Path) -> tuple[Dataset, str]:
@@ -92,21 +96,19 @@ def cifar10(data_dir: Path) -> tuple[Dataset, str]:
         )
 
 
-def measure(
-    experiment: Experiment, dealt: Split, engine: Engine, labelled: int, before: TrainedOnce | None
-) -> tuple[TrainedOnce, dict[str, float]]:
+def measure(experiment: Experiment, dealt: Split, engine: TrainedOnce, labelled: int) -> dict[str, float]:
     """One query phase with that many random labels per client, and its seconds per client."""
-    simulation = TrainedOnce(experiment, dealt, engine)
-    simulation.alone, simulation.seconds = (before.alone, before.seconds) if before else ({}, {})
-    for k, pool in enumerate(simulation.pools):
-        known = pool[torch.randperm(len(pool), generator=torch.Generator().manual_seed(k))[:labelled]]
-        simulation.label([Query(k, known, torch.zeros(labelled))])
+    simulation = Simulation(experiment, dealt, cast(Engine, engine))
+    for k, client in enumerate(simulation.members):
+        order = torch.randperm(len(client.pool), generator=torch.Generator().manual_seed(k))
+        simulation.label([Query(k, client.pool[order[:labelled]], torch.zeros(labelled))])
     weights = simulation.start_training(1, None).weights
     phase = simulation.query(2, weights)
-    trained = simulation.seconds[labelled] if "local" in simulation.strategy.needs else 0.0
+    needs = make_strategy(experiment.strategy, experiment.selector, experiment.strategy_options).needs
+    trained = engine.seconds[labelled] if "local" in needs else 0.0
     # Both together: on a GPU the one is still under way when the other begins.
     seconds = {"query": phase.seconds["scoring"] + phase.seconds["selection"], "training": trained}
-    return simulation, {name: value / experiment.clients for name, value in seconds.items()}
+    return {name: value / experiment.clients for name, value in seconds.items()}
 
 
 def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, epochs: int) -> None:
@@ -140,16 +142,16 @@ def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, e
     recipe = Recipe(precision=experiment("logo", "both", 1).precision)
     rows = [(s, selector) for s in STRATEGIES_OF_THE_TABLE for selector in STRATEGIES[s].selectors]
     with make_engine(spec, data, recipe, device, 0, clients) as engine:
-        simulation = None
+        warm = TrainedOnce(engine)
         for strategy, selector in rows:  # whatever is compiled or loaded once is not the query's cost
             say(f"warming up: {strategy}, {selector} …")
-            simulation, _ = measure(experiment(strategy, selector, 1), dealt, engine, 64, simulation)
+            measure(experiment(strategy, selector, 1), dealt, warm, 64)
         for percent in settings:
-            labels, simulation = f"{percent}->{percent + 5}", None
+            labels, trainer = f"{percent}->{percent + 5}", TrainedOnce(engine)
             for strategy, selector in rows:
                 say(f"{labels}%: {strategy}, {selector} …")
-                simulation, seconds = measure(
-                    experiment(strategy, selector, epochs), dealt, engine, POOL * percent // 100, simulation
+                seconds = measure(
+                    experiment(strategy, selector, epochs), dealt, trainer, POOL * percent // 100
                 )
                 theirs = published.get((labels, strategy, selector), float("nan"))
                 numbers = (seconds["query"], seconds["training"], sum(seconds.values()), theirs)

@@ -17,9 +17,12 @@ import typer
 from numpy.typing import NDArray
 
 from fedactive.analysis.diversity import transport_cost
-from fedactive.query import Badge, Entropy, LoGo, Random
 from fedactive.query.contract import make_pool
 from fedactive.query.pool import Pool
+from fedactive.query.strategies.badge import Badge
+from fedactive.query.strategies.entropy import Entropy
+from fedactive.query.strategies.logo import LoGo
+from fedactive.query.strategies.random import Random
 
 Indices = NDArray[np.int64]
 

@@ -11,14 +11,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from fedactive.data import DATASETS, Dataset, load
 from fedactive.experiment import Experiment
-from fedactive.query import STRATEGIES
+from fedactive.registry import REGISTRIES
 from support.browser import Browser, missing
 from support.lacking import lacking
 
@@ -70,9 +69,11 @@ def global_randomness_is_left_alone():
 @pytest.fixture(autouse=True)
 def registries_are_put_back():
     """What a test registers is its own."""
-    registries: list[dict[str, Any]] = [STRATEGIES, DATASETS]
-    before = [dict(registry) for registry in registries]
+    cards, classes = dict(DATASETS), [dict(registry.classes) for registry in REGISTRIES]
     yield
-    for registry, names in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(names)
+    DATASETS.clear()
+    DATASETS.update(cards)
+    for registry, before in zip(REGISTRIES, classes, strict=True):
+        # What comes with the package stays: its module is imported only once.
+        ours = {name: cls for name, cls in registry.classes.items() if name in registry.ours}
+        registry.classes = ours | before

@@ -41,7 +41,7 @@ def unknown_name(field: str, given: object, names: Iterable[str], besides: str =
     return ConfigurationError(field, given, "one of " + ", ".join(known) + besides, near[0] if near else None)
 
 
-def told(error: Exception) -> str | None:
+def user_message(error: Exception) -> str | None:
     """The sentence that a user is to hear of an error; None if there is none, and a traceback is needed."""
     if isinstance(error, UserError):
         return f"{ERROR}{error}"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.algorithm import Server, State, Update
 from fedactive.federated.weights import Weights
 
 
@@ -34,9 +34,7 @@ class QueryPhase:
     """All clients' queries of an AL round, with what was learnt on the way."""
 
     queries: list[Query]
-    local_only: list[Evaluation] = field(
-        default_factory=list
-    )  # of the clients' local-only models, if trained
+    local_only: list[Evaluation] = field(default_factory=list)  # the clients' local-only models, if trained
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
 
@@ -63,8 +61,8 @@ class Federation(Protocol):
     def evaluate(self, weights: Weights) -> Evaluation | None:
         """The global model on the test set; None in FL rounds whose model is not measured."""
 
-    def snapshot(self) -> Any:
-        """What the clients must remember within an AL round, for the checkpoint."""
+    def snapshot(self) -> list[State]:
+        """The algorithm's state on each client, for the checkpoint."""
 
-    def restore(self, server: Server, snapshot: Any) -> Server:
+    def restore(self, server: Server, snapshot: list[State]) -> Server:
         """Go on from a checkpoint; the server's state comes back where the clients train."""

@@ -12,13 +12,13 @@ from typing import Any
 from fedactive.errors import RunError
 
 
-def at_home(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """The path, `~` replaced by the home folder: in files and after `=` no shell does that."""
     return Path(os.path.expanduser(path))
 
 
-def typed(value: object) -> str:
-    """As it is typed in a shell: a path in a command that we print may have blanks in it."""
+def quote(value: object) -> str:
+    """Quote a value for a shell: a path in a command that we print may have blanks in it."""
     return shlex.quote(str(value))
 
 

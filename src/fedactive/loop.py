@@ -12,7 +12,7 @@ import time
 import torch
 
 from fedactive.experiment import Experiment
-from fedactive.federated import make_algorithm
+from fedactive.federated.algorithm import make_algorithm
 from fedactive.federation import Federation
 from fedactive.laboratory.progress import Progress
 from fedactive.randomness import Randomness
@@ -23,7 +23,7 @@ def federated_active_learning(
     experiment: Experiment, federation: Federation, run: Run, progress: Progress
 ) -> None:
     """Run the experiment to its end, from wherever `run` has got to."""
-    algorithm = make_algorithm(experiment.algorithm, experiment.mu)
+    algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
     randomness = Randomness(experiment.seed)
     state = run.state
     federation.label(state.all_queries())

@@ -1,4 +1,8 @@
-"""Documented settings: a dataclass field with its help, what it allows, and how it is read and written."""
+"""One language for options: a dataclass field with its type, bounds and help, defined once.
+
+`Experiment`, strategies, algorithms and models all declare their options with `option`. From that come the
+flags of the command line, the TOML file, the checks and the sentence that says what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedactive.errors import ConfigurationError, unknown_name
-from fedactive.files import at_home
+from fedactive.files import expand_home
+
+KINDS = {
+    bool: "true or false",  # before int, of which it is a subclass
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+}
 
 
 @dataclass(frozen=True)
-class Setting:
+class Option:
     name: str
     kind: type
     default: Any
     help: str
     panel: str  # the heading under which --help shows it
-    choices: Iterable[str] | None  # looked at when checked, so that names registered later count
+    choices: Iterable[Any] | None  # read when checked, so that names registered later count
     low: float | None
     high: float | None
     identity: bool  # does it decide the result?
@@ -33,22 +43,23 @@ class Setting:
 
     @property
     def allowed(self) -> str:
+        """What values it takes, in words."""
         if self.choices is not None:
-            return "one of " + ", ".join(self.choices)
-        what = {int: "a whole number", float: "a number", Path: "a path", str: "text"}[self.kind]
+            return "one of " + ", ".join(map(str, self.choices))
+        what = KINDS[self.kind]
         if self.low is not None and self.high is not None:
             return f"{what} from {_plain(self.low)} to {_plain(self.high)}"
         return what if self.low is None else f"{what}, {_plain(self.low)} or more"
 
 
-def setting(
+def option(
     default: Any,
     help: str,
-    panel: str,
     *,
-    choices: Iterable[str] | None = None,
+    choices: Iterable[Any] | None = None,
     low: float | None = None,
     high: float | None = None,
+    panel: str = "",
     identity: bool = True,
 ) -> Any:
     """A dataclass field that carries its documentation and bounds."""
@@ -63,32 +74,31 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def settings_of(cls: Any) -> list[Setting]:
-    kinds = (int, float, str, Path)  # a Path's own type is a subclass that depends on the system
+def options_of(cls: Any) -> list[Option]:
+    """The options of a dataclass, or of a class that has them as attributes, as models do."""
+    fields: Mapping[str, Any] = getattr(cls, "__dataclass_fields__", None) or vars(cls)
     return [
-        Setting(
-            name=f.name,
-            kind=next(kind for kind in kinds if isinstance(f.default, kind)),
-            default=f.default,
-            **f.metadata,
-        )
-        for f in dataclasses.fields(cls)
+        # A Path's own type is a subclass that depends on the system.
+        Option(name, next(k for k in KINDS if isinstance(f.default, k)), f.default, **f.metadata)
+        for name, f in fields.items()
+        if isinstance(f, dataclasses.Field) and "help" in f.metadata
     ]
 
 
-def check(item: Setting, value: Any) -> Any:
-    """The value as the setting's own type; ConfigurationError if it is of another type or not allowed."""
-    if isinstance(value, np.generic):
-        value = value.item()  # a number of an array: it would be written as np.float64(0.1)
+def check(item: Option, value: Any) -> Any:
+    """Return the value as the option's own type; ConfigurationError if that cannot be, or is not allowed."""
+    if hasattr(value, "item") and hasattr(value, "dtype"):
+        value = value.item()  # a number of a numpy array, which would be written as np.float64(0.1)
     if item.kind is float and type(value) is int:
         value = float(value)  # so that alpha = 1 and alpha = 1.0 are the same run
     if item.kind is Path and isinstance(value, str | Path):
-        value = at_home(value)
+        value = expand_home(value)
     if item.kind is str and isinstance(value, Path):
         value = str(value)  # of a dataset, for one
-    right_type = isinstance(value, item.kind) and not isinstance(value, bool) and value == value  # not NaN
+    right_type = isinstance(value, item.kind) and isinstance(value, bool) == (item.kind is bool)
+    right_type = right_type and value == value  # not NaN
     if right_type and item.choices is not None and value not in item.choices:
-        raise unknown_name(item.name, value, item.choices)
+        raise unknown_name(item.name, value, map(str, item.choices))
     too_low = right_type and item.low is not None and value < item.low
     too_high = right_type and item.high is not None and value > item.high
     if not right_type or too_low or too_high:
@@ -96,27 +106,60 @@ def check(item: Setting, value: Any) -> Any:
     return value
 
 
-def parse(items: Sequence[Setting], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a TOML file or of flags (which are text) as the settings' own types."""
+def check_all(configuration: Any) -> None:
+    """Check every option of a frozen dataclass in place; called from its __post_init__."""
+    for item in options_of(configuration):
+        object.__setattr__(configuration, item.name, check(item, getattr(configuration, item.name)))
+
+
+def parse(items: Sequence[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert values of a TOML file or of flags, which are text, to the options' own types."""
     known = {item.name: item for item in items}
-    parsed = {}
-    for name, value in values.items():
+    for name in values:
         if name not in known:
             raise unknown_name("setting", name, known)
-        parsed[name] = _convert(known[name], value)
-    return parsed
+    return {name: _convert(known[name], value) for name, value in values.items()}
 
 
-def _convert(item: Setting, value: Any) -> Any:
+def parse_pairs(field: str, owner: str, cls: Any, text: str) -> dict[str, Any]:
+    """Read `a=x,b=y` as options of `cls`, checked; those that only repeat a default are left out.
+
+    `field` is the setting that the text was given for, `owner` the name of what has these options.
+    """
+    known = {item.name: item for item in options_of(cls)}
+    given: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, _, written = (piece.strip() for piece in part.partition("="))
+        if key not in known:
+            if not known:
+                raise ConfigurationError(field, text, f"nothing: {owner} has no options")
+            raise unknown_name(field, key, known)
+        if key in given:
+            raise ConfigurationError(field, text, f"{key} once")
+        item = dataclasses.replace(known[key], name=f"{field}: {key}")
+        given[key] = check(item, _convert(item, written))
+    return {key: value for key, value in sorted(given.items()) if value != known[key].default}
+
+
+def write_pairs(options: Mapping[str, Any]) -> str:
+    """The text that `parse_pairs` reads."""
+    return ",".join(f"{name}={_written(value)}" for name, value in options.items())
+
+
+def _convert(item: Option, value: Any) -> Any:
     if not isinstance(value, str):
         return value
+    if item.kind is bool:
+        if value.lower() not in ("true", "false"):
+            raise ConfigurationError(item.name, value, item.allowed)
+        return value.lower() == "true"
     try:
         return item.kind(value)
     except ValueError:
         raise ConfigurationError(item.name, value, item.allowed) from None
 
 
-def write_toml(items: Sequence[Setting], values: Mapping[str, Any]) -> str:
+def write_toml(items: Sequence[Option], values: Mapping[str, Any]) -> str:
     """A commented TOML file, by panels."""
     lines: list[str] = []
     for item in items:
@@ -132,8 +175,12 @@ def _plain(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _toml_value(value: Any) -> str:
     if isinstance(value, str | Path):
         # JSON's strings are TOML's, too, but for one character that TOML wants escaped.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)  # Python writes whole numbers, floats and inf as TOML does
+    return _written(value) if isinstance(value, bool) else repr(value)  # repr writes inf and floats as TOML

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fedactive.cli.app import app
 from fedactive.experiment import Experiment
-from fedactive.options import settings_of
+from fedactive.options import options_of
 from fedactive.query import STRATEGIES
 
 
@@ -31,10 +31,10 @@ def shown(*arguments):
 
 def test_every_setting_has_a_documented_flag():
     text = shown("run", "--help")
-    for item in settings_of(Experiment):
+    for item in options_of(Experiment):
         assert item.flag in text
         assert item.help.replace("`", "")[:20] in text
-    assert len(settings_of(Experiment)) == len(dataclasses.fields(Experiment))
+    assert len(options_of(Experiment)) == len(dataclasses.fields(Experiment))
 
 
 @pytest.mark.parametrize(

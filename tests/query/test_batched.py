@@ -5,8 +5,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedactive.query import LoGo, batched, batched_kmeans, kernels
+from fedactive.query import batched, batched_kmeans, kernels
 from fedactive.query.contract import make_pool
+from fedactive.query.strategies.logo import LoGo
 
 
 def rng(seed: int = 0) -> torch.Generator:

@@ -13,7 +13,7 @@ from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
-from fedactive.query.plugins import code_of, load_file
+from fedactive.registry import load_plugin
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "STRATEGIES.md"
 
@@ -32,7 +32,7 @@ def fedactive(*arguments, **options):
 
 
 def test_the_guides_strategy_keeps_the_contract(plugin):
-    load_file(plugin)
+    load_plugin(plugin)
     check_contract(STRATEGIES["disagreement"]())
 
 
@@ -74,17 +74,17 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path, content, sentence):
     if content is not None:
         path.write_text(content)
     with pytest.raises(UserError, match=sentence):
-        load_file(path)
+        load_plugin(path)
 
 
 def test_changed_code_does_not_go_on_with_old_results(plugin, small):
-    load_file(plugin)
+    load_plugin(plugin)
     experiment = small(strategy="disagreement", rounds=2)
     run(experiment)
     run(experiment)
     with plugin.open("a") as file:
         file.write("\n# another version\n")
-    load_file(plugin)
+    load_plugin(plugin)
     with pytest.raises(RunError, match="strategy disagreement is not the same as when"):
         run(experiment)
 
@@ -106,13 +106,13 @@ class Mine(ScoringStrategy):
 def test_changed_code_of_logos_micro_step_does_not_go_on_with_old_results(small, tmp_path):
     plugin = tmp_path / "scoring.py"
     plugin.write_text(SCORING)
-    load_file(plugin)
+    load_plugin(plugin)
     mine, ours = (small(strategy_options=f"micro={name}", rounds=1) for name in ("mine", "margin"))
     for _ in range(2):
         run(mine)
         run(ours)
     plugin.write_text(SCORING.replace("outputs.entropy", "-outputs.entropy"))
-    load_file(plugin)
+    load_plugin(plugin)
     with pytest.raises(RunError, match="strategy logo is not the same as when"):
         run(mine)
     run(ours)
@@ -121,10 +121,14 @@ def test_changed_code_of_logos_micro_step_does_not_go_on_with_old_results(small,
 def test_code_in_one_file_is_known_by_that_files_hash(plugin):
     """As runs of released versions are: they must be found again."""
     plugin.write_text(plugin.read_text() + SCORING)
-    load_file(plugin)
-    found = {code_of("disagreement"), code_of("mine"), code_of("logo", "micro=mine")}
+    load_plugin(plugin)
+    found = {
+        STRATEGIES.code_of("disagreement"),
+        STRATEGIES.code_of("mine"),
+        STRATEGIES.code_of("logo", "micro=mine"),
+    }
     assert found == {hashlib.sha256(plugin.read_bytes()).hexdigest()}
-    assert code_of("logo") is None
+    assert STRATEGIES.code_of("logo") is None
 
 
 def changed(plugin, before, after):
@@ -144,18 +148,18 @@ def changed(plugin, before, after):
 )
 def test_a_strategy_that_cannot_be_used_is_told_when_it_is_loaded(plugin, before, after, message):
     with pytest.raises(UserError, match=message):
-        load_file(changed(plugin, before, after))
+        load_plugin(changed(plugin, before, after))
 
 
 def test_ones_own_strategy_may_be_registered_again(plugin):
-    load_file(plugin)
-    load_file(changed(plugin, '"yours"', '"mine"'))
+    load_plugin(plugin)
+    load_plugin(changed(plugin, '"yours"', '"mine"'))
     assert STRATEGIES["disagreement"].paper == "mine"
 
 
 @pytest.mark.parametrize("choice", ["chosen[:1]", "chosen * 0", "chosen + len(pool)"])
 def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
-    load_file(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
+    load_plugin(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
     with pytest.raises(UserError, match=r"strategy disagreement chose .* it must be"):
         run(small(strategy="disagreement", rounds=2))
 
@@ -170,7 +174,7 @@ def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
     ],
 )
 def test_a_query_that_is_no_selection_of_tensors_is_told(plugin, small, answer):
-    load_file(changed(plugin, "Selection(chosen, score[chosen])", answer))
+    load_plugin(changed(plugin, "Selection(chosen, score[chosen])", answer))
     with pytest.raises(UserError, match="strategy disagreement returned something else than a Selection of"):
         run(small(strategy="disagreement", rounds=2, fl_rounds=1))
 
@@ -186,7 +190,7 @@ def test_a_query_that_is_no_selection_of_tensors_is_told(plugin, small, answer):
     ],
 )
 def test_a_model_that_does_not_exist_is_told_before_any_work(plugin, small, declared, sentence):
-    load_file(changed(plugin, '{"global", "local"}', f"{{{declared}}}"))
+    load_plugin(changed(plugin, '{"global", "local"}', f"{{{declared}}}"))
     with pytest.raises(ConfigurationError, match=sentence):
         small(strategy="disagreement")
 
@@ -196,14 +200,14 @@ def test_a_model_that_does_not_exist_is_told_before_any_work(plugin, small, decl
     [("pool.unlabelled", "local"), ("pool.labelled", "finetuned"), ("pool.head", "lokal")],
 )
 def test_a_model_that_was_not_declared_is_told(plugin, small, asked, model):
-    load_file(changed(plugin, '{"global", "local"}', '{"global"}'))
-    load_file(changed(plugin, "        p, q =", f'        {asked}("{model}")\n        p, q ='))
+    load_plugin(changed(plugin, '{"global", "local"}', '{"global"}'))
+    load_plugin(changed(plugin, "        p, q =", f'        {asked}("{model}")\n        p, q ='))
     sentence = rf"strategy disagreement asked for the model '{model}', there is global; its `needs` must name"
     with pytest.raises(UserError, match=sentence):
         run(small(strategy="disagreement", rounds=2, fl_rounds=1))
 
 
 def test_scores_are_one_for_each_choice(plugin, small):
-    load_file(changed(plugin, "Selection(chosen, score[chosen])", "Selection(chosen, score)"))
+    load_plugin(changed(plugin, "Selection(chosen, score[chosen])", "Selection(chosen, score)"))
     with pytest.raises(UserError, match="gave scores of shape"):
         run(small(strategy="disagreement"))

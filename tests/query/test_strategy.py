@@ -6,8 +6,9 @@ import torch
 from fedactive import Experiment
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory.run import run
-from fedactive.query import STRATEGIES, LoGo, ScoringStrategy, Selection, Strategy, make_strategy
+from fedactive.query import STRATEGIES, ScoringStrategy, Selection, Strategy, make_strategy
 from fedactive.query.contract import make_pool
+from fedactive.query.strategies.logo import LoGo
 from fedactive.query.strategy import parameter, parse_options
 
 

@@ -21,7 +21,7 @@ from fedactive.cli.app import print_result
 from fedactive.errors import RunError
 from fedactive.laboratory.progress import Silent
 from fedactive.laboratory.run import run
-from fedactive.query.plugins import load_file
+from fedactive.registry import load_plugin
 from fedactive.sweep.comparison import Comparison, Job, progress_line
 
 SMALL = {
@@ -64,7 +64,7 @@ class Deadly(STRATEGIES["random"]):
         os._exit(1)
 """
     )
-    load_file(plugin)
+    load_plugin(plugin)
     longer = {"strategy": "random", "seed": 2, "rounds": 2, "fl_rounds": 40}
     grid = [small(strategy="deadly"), small(**longer)]
     deadly, other = Comparison(grid, 2, plugin, Console(file=io.StringIO())).run()

@@ -7,6 +7,7 @@ import signal
 import sys
 import tomllib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,18 +24,16 @@ from fedactive.cli.data import datasets
 from fedactive.cli.demo import demo as run_demo
 from fedactive.cli.paper import app as paper_app
 from fedactive.cli.sites import coordinator_app, site_app
-from fedactive.errors import ConfigurationError, UserError, told
+from fedactive.errors import ConfigurationError, UserError, user_message
 from fedactive.experiment import Experiment, parse_toml
-from fedactive.files import at_home, typed
+from fedactive.files import expand_home, quote
 from fedactive.laboratory.progress import make_progress, resumable
 from fedactive.laboratory.run import Result
 from fedactive.laboratory.run import run as run_experiment
-from fedactive.options import Setting, settings_of
-from fedactive.query import STRATEGIES
-from fedactive.query.plugins import load_file
-from fedactive.query.strategy import parameters_of
+from fedactive.options import Option, options_of
 from fedactive.record.run_folder import is_finished
 from fedactive.record.state import LAST_FL_ROUNDS, divergence
+from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry, load_plugin
 from fedactive.sweep.comparison import Comparison, hold_lifeline, report_failures
 from fedactive.sweep.grid import JOBS_HELP, expand, require_data, shared_among
 
@@ -50,15 +49,17 @@ app.add_typer(paper_app, name="paper")
 app.add_typer(coordinator_app, name="coordinator")
 app.add_typer(site_app, name="site")
 
-Plugin = Annotated[Path | None, typer.Option("--plugin", help="Python file that registers strategies")]
+Plugin = Annotated[
+    Path | None, typer.Option("--plugin", help="Python file that registers strategies, algorithms or models")
+]
 
 
-def load_plugin(path: Path | None) -> None:
-    if path is not None:
-        load_file(path)
+def load(plugin: Path | None) -> None:
+    if plugin is not None:
+        load_plugin(plugin)
 
 
-def option(item: Setting) -> inspect.Parameter:
+def option(item: Option) -> inspect.Parameter:
     """The flag of one setting. Flags are text here: the setting itself says what is wrong with a value."""
     info = typer.Option(
         item.flag,
@@ -78,7 +79,7 @@ def run(config: Path | None, plugin: Path | None, **flags: str | None) -> None:
     The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
     win over it. The same configuration always means the same run folder, so the same command resumes.
     """
-    load_plugin(plugin)
+    load(plugin)
     given = {name: text for name, text in flags.items() if text is not None}
     experiment = Experiment.from_toml(read_config(config), **given)
     finished = is_finished(experiment)
@@ -94,14 +95,13 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]); every combination that differs is a run.
-    --strategy-options has commas of its own: its values are separated by semicolons
+    --strategy-options and its like have commas of their own: their values are separated by semicolons
     ('micro=entropy;micro=margin'). What is done is skipped, what was stopped resumes, and a run that fails
     does not stop the others.
     """
-    load_plugin(plugin)
-    separator = {"strategy_options": ";"}
+    load(plugin)
     given = {
-        name: [value.strip() for value in text.split(separator.get(name, ","))]
+        name: [value.strip() for value in text.split(";" if name.endswith("_options") else ",")]
         for name, text in flags.items()
         if text is not None
     }
@@ -118,7 +118,7 @@ def compare(config: Path | None, plugin: Path | None, jobs: int | None, **flags:
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
-        print(f"now: fedactive report {typed(done[0].experiment.runs_dir)} -o report.html")
+        print(f"now: fedactive report {quote(done[0].experiment.runs_dir)} -o report.html")
     report_failures(finished)
 
 
@@ -145,7 +145,7 @@ def with_settings(command: Any, **more: Any) -> Any:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in flags.items()
     ]
-    parameters = [*own, *map(option, settings_of(Experiment))]
+    parameters = [*own, *map(option, options_of(Experiment))]
     command.__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
@@ -187,20 +187,38 @@ def report(
 @app.command()
 def strategies(plugin: Plugin = None) -> None:
     """List the query strategies: whose model chooses, what they query, and their options."""
-    load_plugin(plugin)
+    load(plugin)
+    print_registry(STRATEGIES, "what it queries", selector=lambda cls: " or ".join(cls.selectors))
+
+
+@app.command()
+def algorithms(plugin: Plugin = None) -> None:
+    """List the federated algorithms and their options."""
+    load(plugin)
+    print_registry(ALGORITHMS, "what it does")
+
+
+@app.command()
+def models(plugin: Plugin = None) -> None:
+    """List the architectures and their options."""
+    load(plugin)
+    print_registry(MODELS, "what it is")
+
+
+def print_registry(registry: Registry, what: str, **more: Callable[[Any], str]) -> None:
+    """A table of all that is registered, with further columns that are functions of each."""
     table = Table(show_lines=True)
-    for column in ("strategy", "selector"):
-        table.add_column(column, no_wrap=True)  # to be typed, so never cut short
-    for column in ("what it queries", "options"):
+    for column in (registry.kind, *more):
+        table.add_column(column, no_wrap=True)  # names are for typing, so never cut short
+    for column in (what, "options"):
         table.add_column(column, overflow="fold")
-    for name, strategy in sorted(STRATEGIES.items()):
+    for name, cls in registry.items():
         options = "\n".join(
-            f"{p.name}= {', '.join(map(str, p.metadata['choices']))} "
-            f"({p.metadata['help']}; default {p.default})"
-            for p in parameters_of(strategy)
+            f"{o.name}= {o.allowed.removeprefix('one of ')} ({o.help}; default {o.default})"
+            for o in options_of(cls)
         )
-        what = f"{strategy.summary} ({strategy.paper})"
-        table.add_row(name, " or ".join(strategy.selectors), escape(what), escape(options))
+        columns = [read(cls) for read in more.values()]
+        table.add_row(name, *columns, escape(f"{cls.summary} ({cls.paper})"), escape(options))
     Console().print(table)
 
 
@@ -221,10 +239,10 @@ def print_result(result: Result) -> None:
     print(f"run folder: {result.folder}")
 
 
-def at_home_in(argument: str) -> str:
+def expand_home_in(argument: str) -> str:
     """`--from=~/runs` with the home folder for the tilde, which shells replace at the beginning only."""
     option, _, value = argument.partition("=")
-    return f"{option}={at_home(value)}" if option.startswith("--") and value.startswith("~") else argument
+    return f"{option}={expand_home(value)}" if option.startswith("--") and value.startswith("~") else argument
 
 
 def main() -> None:
@@ -232,9 +250,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended in good order, as by Ctrl-C
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        app(list(map(at_home_in, sys.argv[1:])))
+        app(list(map(expand_home_in, sys.argv[1:])))
     except (UserError, OSError) as error:
-        sentence = told(error)
+        sentence = user_message(error)
         if sentence is None:
             raise
         print(sentence, file=sys.stderr)

@@ -33,7 +33,7 @@ from fedactive.cli.paper_options import (
 from fedactive.cli.paper_tables import print_table
 from fedactive.cli.tables import print_whole
 from fedactive.errors import ConfigurationError, RunError, UserError
-from fedactive.files import typed, write_output
+from fedactive.files import quote, write_output
 from fedactive.laboratory.progress import resumable
 from fedactive.paper.archive import Archive, shared_precision
 from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
@@ -111,7 +111,7 @@ def run(
             finished = Comparison(*shared_among(missing, jobs)).run()
         report_failures(finished)
     if comparable:
-        print(f"now: fedactive paper show {name} --from {typed(runs_dir)}{as_options(changes)}")
+        print(f"now: fedactive paper show {name} --from {quote(runs_dir)}{as_options(changes)}")
 
 
 @app.command()
@@ -219,7 +219,7 @@ def document(
         raise UserError(f"{path} is no text") from None
     new = filled(text, runs)
     if check and new != text:
-        again = f"fedactive paper document {typed(path)} --from {typed(source)}"
+        again = f"fedactive paper document {quote(path)} --from {quote(source)}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
     if not check:
         write_output(path, new.encode())

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fedactive.errors import ConfigurationError
-from fedactive.files import typed
+from fedactive.files import quote
 from fedactive.paper.reproduce import NAMES
 
 Name = Annotated[str, typer.Argument(help="one of " + ", ".join(NAMES), metavar="NAME")]
@@ -38,7 +38,7 @@ def changed(*given: int | str | None) -> dict[str, Any]:
 
 
 def as_options(changes: dict[str, Any]) -> str:
-    return "".join(f" --{name.replace('_', '-')} {typed(value)}" for name, value in changes.items())
+    return "".join(f" --{name.replace('_', '-')} {quote(value)}" for name, value in changes.items())
 
 
 def names(text: str | None) -> list[str] | None:

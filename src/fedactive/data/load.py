@@ -17,7 +17,7 @@ from fedactive.data.own_file import class_names, find_file, is_own_file, load_ow
 from fedactive.data.readers import Parts
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
-from fedactive.files import typed
+from fedactive.files import quote
 
 
 class DataWarning(UserWarning):
@@ -55,7 +55,7 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
     if missing := _missing(layout, folder):
         raise DataError(
             f"{name}: {_listed(missing)} not found (looked in {_listed(_folders(card, data_dir))}); "
-            f"get it with: fedactive data get {name} --data-dir {typed(data_dir)}"
+            f"get it with: fedactive data get {name} --data-dir {quote(data_dir)}"
         )
     parts = join(folder, [_read(card, layout, folder / file.name) for file in layout.files])
     foreign = [file.name for file in not_official(layout, folder)]

@@ -18,7 +18,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.data.readers import Array, bad_file, medmnist
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import ConfigurationError, DataError
-from fedactive.files import at_home
+from fedactive.files import expand_home
 
 SIDES = range(4, 1025)  # pixels; all models take these
 DIGITS = 12  # of the SHA-256, enough to tell files apart
@@ -41,7 +41,7 @@ def find_file(dataset: str, data_dir: Path, sha256: str = "") -> Path:
 
     Then the data folder will do as well: content, not place, makes it the same file.
     """
-    places = [at_home(dataset), *([data_dir / Path(dataset).name] if sha256 else [])]
+    places = [expand_home(dataset), *([data_dir / Path(dataset).name] if sha256 else [])]
     there = [path for path in places if path.is_file()]
     if not there:
         besides = f", or the name of one in {data_dir}" if sha256 else ""

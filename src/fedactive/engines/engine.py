@@ -5,14 +5,17 @@ The sequential engine is the definition; every other engine must agree with it.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from fedactive.data.dataset import Dataset
 from fedactive.data.preprocess import Normalise
+from fedactive.evaluation import Evaluation, evaluate
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, infer
 from fedactive.federated.weights import Weights
 from fedactive.models import ModelSpec
@@ -43,6 +46,19 @@ class Engine(ABC):
         """Logits and embeddings of uint8 images under these weights."""
         self.model.load_state_dict(weights)
         return infer(self.model, pixels, self.normalise, self.recipe.precision)
+
+    def evaluate(self, weights: Weights) -> Evaluation:
+        """How good these weights are on the dataset's test images."""
+        logits, _ = self.infer(weights, self.dataset.test_images)
+        return evaluate(logits, self.dataset.test_labels, self.spec.classes)
+
+    @contextmanager
+    def timed(self, phase: str, seconds: dict[str, float]) -> Iterator[None]:
+        """Note under `phase` how long the block takes, until all is done that it began."""
+        begun = time.perf_counter()
+        yield
+        self.wait()
+        seconds[phase] = time.perf_counter() - begun
 
     def wait(self) -> None:
         """Until all is done that was begun: a GPU works on while its host goes ahead."""

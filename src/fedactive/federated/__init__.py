@@ -1,20 +1,34 @@
-"""The federated algorithms by name."""
+"""How clients train, and how updates become the next global model; `algorithms/` has a file for each way."""
 
-from collections.abc import Callable
+from fedactive.federated.aggregation import average, shares
+from fedactive.federated.algorithm import (
+    Algorithm,
+    Server,
+    State,
+    Terms,
+    Trajectory,
+    Update,
+    make_algorithm,
+    register,
+)
+from fedactive.federated.weights import Weights, weighted_mean, zeros_like
+from fedactive.options import option
+from fedactive.registry import ALGORITHMS
 
-from fedactive.federated.algorithm import Algorithm
-from fedactive.federated.algorithms.fedavg import FedAvg
-from fedactive.federated.algorithms.fedprox import FedProx
-from fedactive.federated.algorithms.scaffold import Scaffold
-
-ALGORITHMS: dict[str, Callable[[float], Algorithm]] = {  # of mu, for whom it concerns
-    "fedavg": lambda mu: FedAvg(),
-    "fedprox": FedProx,
-    "scaffold": lambda mu: Scaffold(),
-}
-
-__all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
-
-
-def make_algorithm(name: str, mu: float) -> Algorithm:
-    return ALGORITHMS[name](mu)
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Server",
+    "State",
+    "Terms",
+    "Trajectory",
+    "Update",
+    "Weights",
+    "average",
+    "make_algorithm",
+    "option",
+    "register",
+    "shares",
+    "weighted_mean",
+    "zeros_like",
+]

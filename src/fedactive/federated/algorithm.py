@@ -6,21 +6,37 @@ One FL round, for the server's state s and each participating client's own state
     result_k     = local SGD from s.weights with terms_k
     c_k, update  = algorithm.client_end(s, c_k, path_k, n_k)    the update is all that travels
     s            = algorithm.server_end(s, updates, clients)
+
+What an algorithm remembers, on either side, and what its updates carry beside the weights are groups of named
+tensors (`State`). Only the algorithm looks into them; checkpoints, device moves, the wire format and the
+checks between sites follow from the names and shapes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from fedactive.federated.weights import Weights
+import torch
+
+from fedactive.federated.weights import Weights, placed
+from fedactive.registry import ALGORITHMS
+
+State = dict[str, Weights]  # groups of tensors that an algorithm names: {"control": {"head.weight": ...}}
+
+register = ALGORITHMS.register
 
 
 @dataclass(frozen=True)
 class Server:
-    weights: Weights  # Θ
-    control: Weights = field(default_factory=dict)  # SCAFFOLD's c; empty elsewhere
+    weights: Weights  # Θ: parameters and buffers
+    parameters: tuple[str, ...] = ()  # the names among them that SGD moves
+    state: State = field(default_factory=dict)  # the algorithm's own
+
+    def to(self, device: torch.device) -> Server:
+        return replace(self, weights=placed(self.weights, device), state=moved(self.state, device))
 
 
 @dataclass(frozen=True)
@@ -43,27 +59,74 @@ class Trajectory:
 class Update:
     samples: int  # |D_k|
     weights: Weights
-    control: Weights = field(default_factory=dict)
+    state: State = field(default_factory=dict)  # what the algorithm sends beside them
+
+    def to(self, device: torch.device) -> Update:
+        return replace(self, weights=placed(self.weights, device), state=moved(self.state, device))
 
 
 class Algorithm(ABC):
-    """Abstract; the algorithms themselves are final."""
+    """Abstract; the algorithms themselves are final. Their options are fields made with `option`."""
 
-    def start(self, weights: Weights, parameters: Sequence[str]) -> Server:
-        """The server's state at the beginning of an AL round; `parameters` are the names SGD moves."""
-        return Server(weights)
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `fedactive algorithms`
+    paper: ClassVar[str]
 
-    def client_start(self, server: Server) -> Weights:
-        """A client's own state at the beginning of an AL round."""
+    # --- at the beginning of an AL round
+
+    def start(self, weights: Weights, parameters: Sequence[str]) -> State:
+        """The server's own state; `parameters` are the names that SGD moves."""
         return {}
 
-    @abstractmethod
-    def terms(self, server: Server, own: Weights) -> Terms: ...
+    def client_start(self, server: Server) -> State:
+        """A client's own state; `server` is what the client was sent."""
+        return {}
+
+    # --- in each FL round
+
+    def broadcast(self, server: Server) -> State:
+        """What of the server's state clients are sent along with the weights."""
+        return {}
+
+    def terms(self, server: Server, own: State) -> Terms:
+        """What a client adds to its gradient."""
+        return Terms()
 
     def client_end(
-        self, server: Server, own: Weights, trajectory: Trajectory, samples: int
-    ) -> tuple[Weights, Update]:
+        self, server: Server, own: State, trajectory: Trajectory, samples: int
+    ) -> tuple[State, Update]:
+        """A client's new state, and its update."""
         return own, Update(samples, trajectory.weights)
 
     @abstractmethod
-    def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server: ...
+    def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
+        """The server after one FL round; `clients` counts those that sat it out, too."""
+
+    # --- the same for all algorithms
+
+    def start_server(self, weights: Weights, parameters: Sequence[str]) -> Server:
+        return Server(weights, tuple(parameters), self.start(weights, parameters))
+
+    def sent(self, server: Server) -> Server:
+        """The server as clients see it."""
+        return replace(server, state=self.broadcast(server))
+
+    def example_update(self, server: Server) -> Update:
+        """An update of the form that clients send, to compare theirs with."""
+        seen = self.sent(server)
+        return self.client_end(seen, self.client_start(seen), Trajectory(server.weights, 1.0), 1)[1]
+
+
+def sends_more_than_weights(algorithm: Algorithm) -> bool:
+    """Do its updates carry state of its own? What covers an update's weights would not cover that."""
+    server = algorithm.start_server({"w": torch.zeros(1)}, ["w"])
+    return bool(algorithm.example_update(server).state)
+
+
+def moved(state: State, device: torch.device) -> State:
+    return {group: placed(tensors, device) for group, tensors in state.items()}
+
+
+def make_algorithm(name: str, options: str = "") -> Algorithm:
+    algorithm: Algorithm = ALGORITHMS.make(name, options)
+    return algorithm

@@ -23,18 +23,18 @@ from flwr.server.superlink.fleet.vce.backend.backend import BackendConfig
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from fedactive.client import CPU
 from fedactive.data.own_file import is_own_file
 from fedactive.engines import Engine, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, Update
-from fedactive.federated.weights import Weights, placed
+from fedactive.federated.algorithm import Server, Update, moved
+from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
-from fedactive.laboratory.ray_worker import CPU, Task, app, moved, pack, unpack
+from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
-from fedactive.query import STRATEGIES
-from fedactive.query.plugins import FILE_MODULE, parts_of
+from fedactive.registry import PLUGIN_MODULE, REGISTRIES
 
 CLUSTER = "RAY_ADDRESS"  # Ray's own name for it
 SECONDS_BETWEEN_LOOKS = 0.05
@@ -76,19 +76,19 @@ class FlowerSimulation(Simulation):
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
     ) -> list[Update]:
         updates = []
-        replies = self.send("train", participants, server, al_round, fl_round)
+        replies = self.send("train", participants, self.algorithm.sent(server), al_round, fl_round)
         for k, (own, update) in zip(participants, replies, strict=True):
-            self.own[k] = placed(own, self.engine.device)
-            updates.append(moved(update, self.engine.device))
+            self.members[k].own = moved(own, self.engine.device)
+            updates.append(update.to(self.engine.device))
         return updates
 
     def send(
-        self, kind: str, clients: Iterable[int], server: Server, al_round: int, fl_round: int = 0
+        self, kind: str, clients: Iterable[int], sent: Server, al_round: int, fl_round: int = 0
     ) -> list[Any]:
         """What the clients' workers answer, in the clients' order."""
-        plain = Server(placed(server.weights, CPU), placed(server.control, CPU))
+        plain = sent.to(CPU)
         tasks = {
-            k: Task(self.there, k, self.known[k], placed(self.own[k], CPU), plain, al_round, fl_round)
+            k: Task(replace(self.members[k].at_rest(), experiment=self.there), plain, al_round, fl_round)
             for k in clients
         }
         return self.flower.ask(kind, tasks)
@@ -179,11 +179,13 @@ def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> I
 
 def check(experiment: Experiment) -> None:
     """What cannot work on Flower's workers, told before any work."""
-    for name in parts_of(experiment.strategy, experiment.strategy_options):
-        if STRATEGIES[name].__module__.startswith(FILE_MODULE):
-            raise ConfigurationError(
-                "strategy", name, "one of an installed package: Flower's workers have no other"
-            )
+    for registry in REGISTRIES:
+        chosen, text = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
+        for name in registry.parts_of(chosen, text):
+            if registry[name].__module__.startswith(PLUGIN_MODULE):
+                raise ConfigurationError(
+                    registry.kind, name, "one of an installed package: Flower's workers have no other"
+                )
     if cluster := os.environ.get(CLUSTER):
         host, _, port = cluster.rpartition(":")
         try:

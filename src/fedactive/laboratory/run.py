@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedactive.data import Dataset, load
-from fedactive.engines import Engine, choose_device, make_engine
+from fedactive.data import load
+from fedactive.engines import Engine, EngineShelf, choose_device
 from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.local_sgd import Recipe
 from fedactive.federation import Federation
 from fedactive.laboratory.progress import Progress, make_progress
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split, split
 from fedactive.loop import federated_active_learning
-from fedactive.models import ModelSpec
 from fedactive.record.run_folder import Run
 from fedactive.record.state import round_accuracy
 
@@ -107,34 +105,3 @@ def federation_of(
         raise UserError(f"{package} is missing: pip install 'fedactive[simulation]' brings it") from None
     check(experiment)
     return flower_simulation
-
-
-class EngineShelf:
-    """Keeps the engine of the last run, and replaces it when the next run trains differently."""
-
-    def __init__(self) -> None:
-        self.key: object = None
-        self.engine: Engine | None = None
-
-    def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
-        e = experiment
-        spec = ModelSpec(e.model, dataset.image_shape, len(dataset.classes))
-        flip = e.augment == "flip"
-        recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, flip, e.precision)
-        key = (e.dataset, e.dataset_sha256, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
-        if self.engine is None or key != self.key:
-            self.close()
-            self.engine = make_engine(spec, dataset, recipe, e.device, e.workers, e.clients)
-            self.key = key
-        return self.engine
-
-    def close(self) -> None:
-        if self.engine is not None:
-            self.engine.close()
-        self.engine = None  # its data leave the device before another's come there
-
-    def __enter__(self) -> EngineShelf:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

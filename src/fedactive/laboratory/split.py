@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from fedactive.client import Client, first_labels
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail
 from fedactive.data.partition import reference, transport
@@ -22,6 +24,19 @@ class Split:
     first: list[np.ndarray]  # per client, what is labelled in AL round 1
     budget: int  # labels per client and AL round
 
+    def clients(self, experiment: Experiment) -> list[Client]:
+        """The clients at the beginning: nothing is labelled yet."""
+        return [
+            Client(
+                experiment=experiment,
+                number=k,
+                pool=torch.from_numpy(pool).long().sort().values,
+                first=torch.from_numpy(first).long(),
+                budget=self.budget,
+            )
+            for k, (pool, first) in enumerate(zip(self.pools, self.first, strict=True))
+        ]
+
 
 def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
     """Deal the training samples to the clients, as the experiment says; the same for every strategy."""
@@ -36,10 +51,4 @@ def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
     budget = budget_per_client(len(kept), e.clients, e.budget)
     pools = transport(labels[kept], classes, e.clients, e.alpha, randomness.numpy("partition"))
     pools = [kept[pool] for pool in pools]
-    return Split(pools, [first_labels(e.seed, k, pool, budget) for k, pool in enumerate(pools)], budget)
-
-
-def first_labels(seed: int, client: int, pool: np.ndarray, budget: int) -> np.ndarray:
-    """What a client has labelled before there is a model: a random part of its pool."""
-    rng = Randomness(seed).numpy("first labels", client)
-    return rng.choice(pool, min(budget, len(pool)), replace=False)
+    return Split(pools, [first_labels(e, k, pool, budget) for k, pool in enumerate(pools)], budget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,15 @@ from torch.nn import functional as F
 
 
 class Classifier(nn.Module, ABC):
-    """Images (n, channels, height, width) to (logits (n, C), embedding z (n, d)) with logits = head(z)."""
+    """Images (n, channels, height, width) to (logits (n, C), embedding z (n, d)) with logits = head(z).
+
+    A model is made as `Model(image_shape, classes, **options)`; its options are class attributes made with
+    `fedactive.options.option`. While its constructor runs, PyTorch's generator is seeded by the run.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `fedactive models`
+    paper: ClassVar[str]
 
     head: nn.Linear
 
@@ -22,6 +31,9 @@ class Classifier(nn.Module, ABC):
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         z = self.embed(images)
         return self.head(z), z
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw initial weights. By default those stay that the constructor has drawn."""
 
 
 class BatchNorm(nn.BatchNorm2d):
@@ -88,8 +100,8 @@ def column(values: Tensor) -> Tensor:
     return values[:, None, None]
 
 
-def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Set every weight and buffer afresh: PyTorch's default distributions, drawn from `generator`."""
+def draw_defaults(model: nn.Module, generator: torch.Generator) -> None:
+    """Draw convolutions and linear layers from PyTorch's default distributions; reset `BatchNorm`s."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)

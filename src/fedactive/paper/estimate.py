@@ -17,9 +17,8 @@ import torch
 from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail_sizes
-from fedactive.engines import choose_device, usable_cores
+from fedactive.engines import EngineShelf, choose_device, usable_cores
 from fedactive.experiment import Experiment
-from fedactive.laboratory.run import EngineShelf
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
 from fedactive.paper.reproduce import remaining

@@ -12,8 +12,7 @@ from typing import Any
 
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
-from fedactive.query import STRATEGIES
-from fedactive.query.strategy import parse_options
+from fedactive.registry import STRATEGIES
 
 SEEDS = (1, 2, 3, 4)
 SEEDS_OF_ALGORITHMS = (1, 2, 3)  # FedProx and SCAFFOLD were run three times
@@ -93,7 +92,7 @@ def paper_experiment(
     what the released code has for it.
     """
     head = f"head={alfamix_head}"
-    parse_options("alfamix", head)  # refuses another one whatever the strategy is
+    STRATEGIES.options("alfamix", head)  # refuses another one whatever the strategy is
     options = head if (strategy, selector) == ("alfamix", "local") else ""
     for family in FAMILIES:
         if strategy.startswith(f"{family}_"):

@@ -1,21 +1,8 @@
-"""Query strategies: one file, one strategy. Importing this package registers those that come with it."""
+"""What to label next: the contract of a strategy; `strategies/` has one file for each."""
 
-from fedactive.query import plugins
+from fedactive.options import option
 from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategies.alfamix import AlfaMix
-from fedactive.query.strategies.badge import Badge
-from fedactive.query.strategies.coreset import Coreset
-from fedactive.query.strategies.ensemble_logit import EnsembleLogit
-from fedactive.query.strategies.ensemble_rank import EnsembleRank
-from fedactive.query.strategies.entropy import Entropy
-from fedactive.query.strategies.finetune import FineTune
-from fedactive.query.strategies.gcnal import GCNAL
-from fedactive.query.strategies.least_confidence import LeastConfidence
-from fedactive.query.strategies.logo import LoGo
-from fedactive.query.strategies.margin import Margin
-from fedactive.query.strategies.random import Random
 from fedactive.query.strategy import (
-    STRATEGIES,
     BatchedStrategy,
     OneModelStrategy,
     ScoringStrategy,
@@ -25,31 +12,19 @@ from fedactive.query.strategy import (
     parameter,
     register,
 )
+from fedactive.registry import STRATEGIES
 
 __all__ = [
-    "GCNAL",
     "STRATEGIES",
-    "AlfaMix",
-    "Badge",
     "BatchedStrategy",
-    "Coreset",
-    "EnsembleLogit",
-    "EnsembleRank",
-    "Entropy",
-    "FineTune",
-    "LeastConfidence",
-    "LoGo",
-    "Margin",
     "OneModelStrategy",
     "Outputs",
     "Pool",
-    "Random",
     "ScoringStrategy",
     "Selection",
     "Strategy",
     "make_strategy",
+    "option",
     "parameter",
     "register",
 ]
-
-plugins.load_installed()

@@ -7,21 +7,24 @@ needs. `select` is pure: it sees model outputs through the pool, labels nothing 
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from fedactive.errors import ConfigurationError, UserError, unknown_name
+from fedactive.errors import UserError, unknown_name
+from fedactive.options import option
 from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
+from fedactive.registry import STRATEGIES
 
 MODELS = ("global", "local", "finetuned")  # see Strategy.needs
+
+STRATEGIES.described = ("name", "summary", "paper", "selectors")
+register = STRATEGIES.register
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Selection:
 class Strategy(ABC):
     """Abstract; strategies themselves are final.
 
-    Parameters are fields of a frozen dataclass, made with `parameter`. Those that leave open whose model
+    Options are fields of a frozen dataclass, made with `option`. Strategies that leave open whose model
     chooses derive from `OneModelStrategy`.
     """
 
@@ -124,12 +127,6 @@ class ScoringStrategy(OneModelStrategy):
         return Selection(chosen, score[chosen])
 
 
-OURS = "fedactive.query."  # modules whose names are taken
-STRATEGIES: dict[str, type[Strategy]] = {}
-
-S = TypeVar("S", bound=type[Strategy])
-
-
 class ScoringNames(Container[str], Iterable[str]):
     """The names of all scoring strategies, those registered later too."""
 
@@ -138,20 +135,6 @@ class ScoringNames(Container[str], Iterable[str]):
 
     def __contains__(self, name: object) -> bool:
         return name in list(self)
-
-
-def register(strategy: S) -> S:
-    """Class decorator: make a strategy known by its name."""
-    described = ("name", "summary", "paper", "selectors")
-    missing = [*(f for f in described if not hasattr(strategy, f)), *sorted(strategy.__abstractmethods__)]
-    if missing:
-        raise UserError(f"strategy {strategy.__name__} lacks {', '.join(missing)}")
-    # Results are filed under the name. One's own may be registered again, as a notebook's cell does.
-    taken = STRATEGIES.get(strategy.name, strategy).__module__
-    if taken.startswith(OURS) and strategy.__module__ != taken:
-        raise UserError(f"a strategy named {strategy.name} comes with fedactive, choose another name")
-    STRATEGIES[strategy.name] = strategy
-    return strategy
 
 
 def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: int) -> None:
@@ -177,59 +160,16 @@ def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: i
 
 
 def parameter(default: Any, choices: Iterable[Any], help: str) -> Any:
-    """A field of a strategy, text or a number, that can be set with --strategy-options name=value."""
-    return field(default=default, metadata={"choices": choices, "help": help})
-
-
-def parameters_of(strategy: type[Strategy]) -> list[dataclasses.Field[Any]]:
-    fields: dict[str, dataclasses.Field[Any]] = getattr(strategy, "__dataclass_fields__", {})
-    return [item for item in fields.values() if "choices" in item.metadata]
-
-
-def parse_options(name: str, text: str) -> dict[str, Any]:
-    """`a=x,b=y` as the parameters of the strategy, checked; those that only repeat a default are left out."""
-    known = {f.name: f for f in parameters_of(STRATEGIES[name])}
-    given_already = set()
-    options = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, _, given = (piece.strip() for piece in part.partition("="))
-        if key not in known:
-            if not known:
-                raise ConfigurationError("strategy_options", text, f"nothing: {name} has no options")
-            raise unknown_name("strategy_options", key, known)
-        if key in given_already:
-            raise ConfigurationError("strategy_options", text, f"{key} once")
-        given_already.add(key)
-        value = _choice(known[key], given)
-        if value != known[key].default:
-            options[key] = value
-    return dict(sorted(options.items()))
-
-
-def _choice(item: dataclasses.Field[Any], text: str) -> Any:
-    """The choice that is written so, or that is the same number."""
-    choices = {str(choice): choice for choice in item.metadata["choices"]}
-    default: Any = item.default
-    kind = type(default)
-    if text not in choices and kind is not bool:  # of which every text would be true
-        with suppress(ValueError):
-            number = kind(text)
-            text = next((written for written, choice in choices.items() if choice == number), text)
-    if text not in choices:
-        raise unknown_name(f"strategy_options: {item.name}", text, choices)
-    return choices[text]
+    """An option that has a few values, as older strategies declare it; see `fedactive.options.option`."""
+    return option(default, help, choices=choices)
 
 
 def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
-    """The strategy of that name; `selector` matters only to those by one model."""
-    if name not in STRATEGIES:
-        raise unknown_name("strategy", name, STRATEGIES)
+    """Make the strategy of that name; `selector` matters only to those by one model."""
     strategy = STRATEGIES[name]
-    arguments = parse_options(name, options)
     # Also where there is only one choice: it need not be the default of OneModelStrategy.
-    if len(strategy.selectors) > 1 or issubclass(strategy, OneModelStrategy):
-        arguments["selector"] = selector
-    made = strategy(**arguments)
+    chooses = len(strategy.selectors) > 1 or issubclass(strategy, OneModelStrategy)
+    made: Strategy = STRATEGIES.make(name, options, **({"selector": selector} if chooses else {}))
     for model in made.needs:
         if model not in MODELS:
             raise unknown_name(f"needs of strategy {name}", model, MODELS)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedactive.errors import RunError
-from fedactive.files import at_home
+from fedactive.files import expand_home
 from fedactive.record.folder_reader import run_folder
 from fedactive.record.reading import Skipped, predicate
 from fedactive.record.results_file import FILE, read_results
@@ -18,7 +18,7 @@ THREADS = 2  # more are no faster, as half of the work is Python's
 
 def stored_runs(folder: str | Path) -> list[StoredRun]:
     """All runs in a folder, read when needed."""
-    folder = at_home(folder)
+    folder = expand_home(folder)
     if not folder.is_dir():
         raise RunError(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
     return [run for place in _places([folder], []) for run in _runs_at(place)]
@@ -29,7 +29,7 @@ def read_all(paths: Sequence[str | Path]) -> tuple[list[StoredRun], Skipped]:
     runs: list[StoredRun] = []
     skipped: Skipped = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for usable, problems in pool.map(_read, list(_places(map(at_home, paths), skipped))):
+        for usable, problems in pool.map(_read, list(_places(map(expand_home, paths), skipped))):
             runs += usable
             skipped += problems
     return runs, skipped

@@ -20,7 +20,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,9 +34,9 @@ import torch
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.files import read_json, write_atomically, write_json, write_partial
-from fedactive.query.plugins import code_of
 from fedactive.record.environment import describe_environment
 from fedactive.record.state import State, round_accuracy
+from fedactive.registry import REGISTRIES
 
 FORMAT = 1
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -99,9 +99,9 @@ class Run:
 
     def share_first_round(self) -> None:
         """Leave the state after AL round 1 to other strategies of the same seed and setting."""
-        path, data = first_round_file(self.experiment), self.origin["data"]
-        if data is not None and read_first_round(path, data) is None:
-            content = data.encode() + b"\n" + checkpoint_bytes(self.state)
+        path, origin = first_round_file(self.experiment), first_round_origin(self.origin)
+        if origin and read_first_round(path, origin) is None:
+            content = origin.encode() + b"\n" + checkpoint_bytes(self.state)
             with suppress(OSError, RunError):  # it only saves others time: a full disk is no reason to end
                 path.parent.mkdir(exist_ok=True)
                 # Written in the run's own folder: another run may be doing the same just now.
@@ -140,7 +140,8 @@ class Run:
         # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
         path = current if current.exists() else previous
         if not path.exists():
-            begun = read_first_round(first_round_file(self.experiment), self.origin["data"]) or State()
+            begun = read_first_round(first_round_file(self.experiment), first_round_origin(self.origin))
+            begun = begun or State()
             begun.seconds.clear()  # of another run
             return begun
         state = read_checkpoint(path)
@@ -182,14 +183,17 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
     Results are filed under the names of these. Those of other code or data must not pass for new ones.
     """
     folder = experiment.runs_dir / experiment.name
-    origin = {"strategy_code": code_of(experiment.strategy, experiment.strategy_options), "data": data}
+    origin, titles = {"data": data}, {"data": experiment.dataset}
+    for registry in REGISTRIES:
+        name, options = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
+        origin[f"{registry.kind}_code"] = registry.code_of(name, options)
+        titles[f"{registry.kind}_code"] = f"{registry.kind} {name}"
     for start in earlier_starts(folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
-                name = f"strategy {experiment.strategy}" if what == "strategy_code" else experiment.dataset
                 raise RunError(
-                    f"{name} is not the same as when {folder} was begun; delete that folder or choose "
-                    "another --runs-dir"
+                    f"{titles[what]} is not the same as when {folder} was begun; delete that folder "
+                    "or choose another --runs-dir"
                 )
     return origin
 
@@ -200,12 +204,18 @@ def first_round_file(experiment: Experiment) -> Path:
     return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
 
-def read_first_round(path: Path, data: str | None) -> State | None:
-    """The shared state after AL round 1; None if there is none, or it is damaged or not of this data."""
-    if data is None or not path.exists():
+def first_round_origin(origin: Mapping[str, str | None]) -> str:
+    """What AL round 1 was made of beside its configuration; empty where the data are not known."""
+    parts = (origin["data"], origin["algorithm_code"], origin["model_code"])
+    return " ".join(filter(None, parts)) if origin["data"] else ""
+
+
+def read_first_round(path: Path, origin: str) -> State | None:
+    """The shared state after AL round 1; None if there is none, or it is damaged or of another origin."""
+    if not origin or not path.exists():
         return None
-    origin, _, checkpoint = path.read_bytes().partition(b"\n")
-    return state_in(checkpoint) if origin == data.encode() else None
+    found, _, checkpoint = path.read_bytes().partition(b"\n")
+    return state_in(checkpoint) if found == origin.encode() else None
 
 
 def checkpoint_bytes(state: State) -> bytes:

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server
-from fedactive.federated.weights import Weights, placed
+from fedactive.federated.algorithm import Server, moved
+from fedactive.federated.algorithm import State as AlgorithmState
+from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
 
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
@@ -26,7 +27,7 @@ class State:
     al_round: int = 1  # the AL round that is going on, counted from 1
     fl_round: int = 0  # FL rounds of it that are done
     server: Server | None = None
-    clients: list[Weights] = field(default_factory=list)  # the federated algorithm's state on each client
+    clients: list[AlgorithmState] = field(default_factory=list)  # the algorithm's own, on each client
     queries: list[tuple[int, Query, Tensor]] = field(default_factory=list)  # AL round, query, its labels
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -99,19 +100,28 @@ class State:
     def to_plain(self) -> dict[str, Any]:
         cpu = torch.device("cpu")  # a run begun on a GPU may go on without one
         plain = dict(vars(self))
-        plain["clients"] = [placed(own, cpu) for own in self.clients]
-        plain["server"] = (
-            {name: placed(w, cpu) for name, w in vars(self.server).items()} if self.server else None
-        )
+        plain["clients"] = [moved(own, cpu) for own in self.clients]
+        server = self.server.to(cpu) if self.server else None
+        plain["server"] = {"weights": server.weights, "state": server.state} if server else None
         plain["queries"] = [(r, vars(query), labels) for r, query, labels in self.queries]
         return plain
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> State:
         state = cls(**plain)
-        state.server = Server(**plain["server"]) if plain["server"] else None
+        if server := plain["server"]:
+            # Checkpoints of version 0.1 have SCAFFOLD's variates by themselves, not in a group of that name.
+            old = "control" in server
+            state.server = Server(
+                server["weights"], state=grouped(server["control"]) if old else server["state"]
+            )
+            state.clients = [grouped(own) if old else own for own in plain["clients"]]
         state.queries = [(r, Query(**query), labels) for r, query, labels in plain["queries"]]
         return state
+
+
+def grouped(control: Weights) -> AlgorithmState:
+    return {"control": control} if control else {}
 
 
 def round_accuracy(metrics: pd.DataFrame) -> pd.Series:

@@ -20,11 +20,11 @@ from fedactive.data.own_file import short_name
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.federation import QUERY_PHASES
-from fedactive.options import settings_of
+from fedactive.options import options_of
 from fedactive.record.state import mean_of_last
 
-DEFAULTS = {item.name: item.default for item in settings_of(Experiment) if item.identity}
-MACHINE = {item.name for item in settings_of(Experiment) if not item.identity}  # decide no results
+DEFAULTS = {item.name: item.default for item in options_of(Experiment) if item.identity}
+MACHINE = {item.name for item in options_of(Experiment) if not item.identity}  # decide no results
 
 Identity = tuple[tuple[str, Any], ...]
 

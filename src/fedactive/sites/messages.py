@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 
 KINDS = ("hello", "query", "label_status", "train", "evaluate")
@@ -40,14 +41,14 @@ class Request:
     fl_round: int = 0
     settings: dict[str, Any] = field(default_factory=dict)  # plain values, the same in all requests of a step
     weights: Weights = field(default_factory=dict)
-    control: Weights = field(default_factory=dict)  # SCAFFOLD's c
+    state: State = field(default_factory=dict)  # what the algorithm sends beside them
 
 
 @dataclass(frozen=True)
 class Reply:
     values: dict[str, Value] = field(default_factory=dict)
     weights: Weights = field(default_factory=dict)
-    control: Weights = field(default_factory=dict)
+    state: State = field(default_factory=dict)
     problem: int = 0  # 0, or the position in PROBLEMS counted from 1
 
 

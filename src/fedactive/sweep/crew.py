@@ -23,12 +23,12 @@ from threading import Thread
 
 import torch
 
-from fedactive.engines import own_stream, usable_cores
-from fedactive.errors import told
+from fedactive.engines import EngineShelf, own_stream, usable_cores
+from fedactive.errors import user_message
 from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import Lines
-from fedactive.laboratory.run import EngineShelf, run_with
-from fedactive.query.plugins import load_file
+from fedactive.laboratory.run import run_with
+from fedactive.registry import load_plugin
 
 # --- in the process of the runs
 
@@ -37,7 +37,7 @@ def main(threads: int, plugin: Path | None) -> None:
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
     if plugin is not None:
-        load_file(plugin)
+        load_plugin(plugin)
     files: SimpleQueue[str] = SimpleQueue()
     for _ in range(threads):  # they end with the process, as it does when nobody is there to want their work
         Thread(target=serve, args=(files, answers), daemon=True).start()
@@ -62,7 +62,7 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
         try:
             run_with(engines, Experiment.from_toml(config.read_text(encoding="utf-8")), Lines(log))
         except Exception as error:
-            print(told(error) or traceback.format_exc(), file=log)
+            print(user_message(error) or traceback.format_exc(), file=log)
             return False
     return True
 

@@ -11,10 +11,10 @@ from fedactive.data import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
-from fedactive.options import settings_of
-from fedactive.query import STRATEGIES, make_strategy
-from fedactive.query.strategy import parameters_of
+from fedactive.options import check, options_of, parse
+from fedactive.query.strategy import make_strategy
 from fedactive.record.run_folder import require_same_origin
+from fedactive.registry import REGISTRIES, STRATEGIES, Registry
 
 RUNS_PER_GPU = 4  # by default
 JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
@@ -23,33 +23,46 @@ JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} o
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
     """The grid: one experiment for each combination of the values that are lists.
 
-    A selector says nothing to strategies that leave no choice, nor do options to those that have none, nor mu
-    to algorithms without it, so these appear once, whatever selectors, options and mu the grid has.
+    A selector says nothing to strategies that leave no choice, nor do options to what has none, so these
+    appear once, whatever selectors and options the grid has. What makes no sense to any of them is refused.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name in (name for name, value in axes.items() if not value):
         raise ConfigurationError(name, [], "a list of values that is not empty")
-    for item in settings_of(Experiment):
+    for item in options_of(Experiment):
         if not item.identity and len(axes.get(item.name, [])) > 1:
             raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
+        for value in axes.get(item.name, []):
+            check(item, parse([item], {item.name: value})[item.name])
+    for registry in REGISTRIES:
+        require_some_use(registry, axes)
     experiments: dict[str, Experiment] = {}
     for combination in product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
-        strategy = STRATEGIES.get(str(chosen.get("strategy")))
-        if strategy is not None and len(strategy.selectors) == 1:
+        strategy = STRATEGIES[str(chosen.get("strategy", Experiment.strategy))]
+        if len(strategy.selectors) == 1:
             chosen.pop("selector", None)
-        if strategy is not None and not parameters_of(strategy):
-            chosen.pop("strategy_options", None)
-        experiment = without_idle_settings(Experiment.from_values(chosen))
+        for registry in REGISTRIES:
+            name = str(chosen.get(registry.kind, getattr(Experiment, registry.kind)))
+            if not options_of(registry[name]):
+                chosen.pop(f"{registry.kind}_options", None)
+        experiment = without_idle_options(Experiment.from_values(chosen))
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
 
 
-def without_idle_settings(experiment: Experiment) -> Experiment:
-    """The same experiment, by the name that it has when what does not concern it is not set."""
+def require_some_use(registry: Registry, axes: Mapping[str, list[Any]]) -> None:
+    """Options that nothing in the grid has are a mistake."""
+    names = axes.get(registry.kind, [getattr(Experiment, registry.kind)])
+    if any(options_of(registry[str(name)]) for name in names):
+        return  # each is read by the experiments themselves
+    for text in axes.get(f"{registry.kind}_options", []):
+        registry.options(str(names[0]), str(text))
+
+
+def without_idle_options(experiment: Experiment) -> Experiment:
+    """The same experiment, by the name that it has when options that do not concern it are not set."""
     e = experiment
-    if e.algorithm != "fedprox":
-        e = replace(e, mu=Experiment.mu)
     if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):
         e = replace(e, strategy_options="")
     return e

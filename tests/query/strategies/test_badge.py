@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fedactive.query import Badge
 from fedactive.query.contract import make_pool
+from fedactive.query.strategies.badge import Badge
 
 
 def explicit_gradients(z, head):

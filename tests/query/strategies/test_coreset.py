@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedactive.query import Coreset
 from fedactive.query.contract import make_pool
+from fedactive.query.strategies.coreset import Coreset
 
 
 def brute_force(points, labelled, count):

@@ -3,9 +3,13 @@
 import pytest
 import torch
 
-from fedactive.query import Badge, EnsembleLogit, EnsembleRank, Entropy, FineTune
 from fedactive.query.contract import make_pool
 from fedactive.query.kernels import gradient_seeding
+from fedactive.query.strategies.badge import Badge
+from fedactive.query.strategies.ensemble_logit import EnsembleLogit
+from fedactive.query.strategies.ensemble_rank import EnsembleRank
+from fedactive.query.strategies.entropy import Entropy
+from fedactive.query.strategies.finetune import FineTune
 
 
 def rng(seed=0):

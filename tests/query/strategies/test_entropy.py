@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fedactive.query import Entropy
+from fedactive.query.strategies.entropy import Entropy
 
 
 def test_the_most_uncertain_first_by_the_chosen_model(make_pool):

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedactive.analysis.diversity import transport_cost
-from fedactive.query import LoGo
 from fedactive.query.contract import make_pool
-from fedactive.query.strategies.logo import best_of_each
+from fedactive.query.strategies.logo import LoGo, best_of_each
 from fedactive.query.strategy import ScoringStrategy, parameter, register
 
 

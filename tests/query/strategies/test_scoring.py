@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fedactive.query import LeastConfidence, Margin
+from fedactive.query.strategies.least_confidence import LeastConfidence
+from fedactive.query.strategies.margin import Margin
 
 
 def logits(*rows):

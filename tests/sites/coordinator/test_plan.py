@@ -8,7 +8,7 @@ import pytest
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
-from fedactive.options import settings_of
+from fedactive.options import options_of
 from fedactive.sites.coordinator.plan import Plan, Rules, card_from_plain, card_to_plain
 
 OWN = """
@@ -83,7 +83,7 @@ def test_a_mistake_is_named(change, field):
 
 def test_the_documentation_names_every_rule_with_its_default():
     text = (Path(__file__).parents[2] / "docs" / "FIELD.md").read_text()
-    for item in settings_of(Rules):
+    for item in options_of(Rules):
         assert (
             f"| `{item.name}` | {item.default:g} |".replace(
                 "| 1 |", "| 1.0 |" if item.kind is float else "| 1 |"

@@ -1,0 +1,1 @@
+"""Federated algorithms: one file, one algorithm, named as its file is."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
-from fedactive.federated.algorithm import Algorithm, Server, Terms, Update
-from fedactive.federated.weights import Weights, weighted_mean
-
-
-def average(updates: Sequence[Update]) -> Weights:
-    """Θ = Σ_k |D_k|/|D| Θ_k."""
-    return weighted_mean([u.weights for u in updates], [u.samples for u in updates])
+from fedactive.federated.aggregation import average
+from fedactive.federated.algorithm import Algorithm, Server, Update, register
 
 
 @final
+@register
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    def terms(self, server: Server, own: Weights) -> Terms:
-        return Terms()
+    name = "fedavg"
+    summary = "the mean of the clients' weights, by their labelled data"
+    paper = "McMahan et al., AISTATS 2017"
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        return Server(average(updates))
+        return replace(server, weights=average(updates))

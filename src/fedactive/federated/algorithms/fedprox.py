@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
-from fedactive.federated.algorithm import Algorithm, Server, Terms, Update
-from fedactive.federated.algorithms.fedavg import average
-from fedactive.federated.weights import Weights
+from fedactive.federated.aggregation import average
+from fedactive.federated.algorithm import Algorithm, Server, State, Terms, Update, register
+from fedactive.options import option
 
 
 @final
+@register
 @dataclass(frozen=True)
 class FedProx(Algorithm):
-    mu: float = 0.01
+    name = "fedprox"
+    summary = "FedAvg whose clients are held near the global weights"
+    paper = "Li et al., MLSys 2020"
 
-    def terms(self, server: Server, own: Weights) -> Terms:
+    mu: float = option(0.01, "strength of the proximal term", low=0, high=100)
+
+    def terms(self, server: Server, own: State) -> Terms:
         return Terms(proximal=self.mu)
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        return Server(average(updates))
+        return replace(server, weights=average(updates))

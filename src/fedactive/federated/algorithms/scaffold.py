@@ -13,38 +13,49 @@ gradient along the path. Variates cover the parameters, not the BatchNorm buffer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
-from fedactive.federated.algorithm import Algorithm, Server, Terms, Trajectory, Update
-from fedactive.federated.algorithms.fedavg import average
+from fedactive.federated.aggregation import average
+from fedactive.federated.algorithm import Algorithm, Server, State, Terms, Trajectory, Update, register
 from fedactive.federated.weights import Weights, weighted_mean, zeros_like
+
+CONTROL = "control"
 
 
 @final
+@register
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    def start(self, weights: Weights, parameters: Sequence[str]) -> Server:
-        return Server(weights, control=zeros_like(weights, parameters))
+    name = "scaffold"
+    summary = "control variates correct the drift of each client"
+    paper = "Karimireddy et al., ICML 2020"
 
-    def client_start(self, server: Server) -> Weights:
-        return zeros_like(server.control, list(server.control))
+    def start(self, weights: Weights, parameters: Sequence[str]) -> State:
+        return {CONTROL: zeros_like(weights, parameters)}
 
-    def terms(self, server: Server, own: Weights) -> Terms:
-        return Terms(drift={name: c - own[name] for name, c in server.control.items()})
+    def client_start(self, server: Server) -> State:
+        return {CONTROL: zeros_like(server.weights, server.parameters)}
+
+    def broadcast(self, server: Server) -> State:
+        return server.state
+
+    def terms(self, server: Server, own: State) -> Terms:
+        return Terms(drift={name: c - own[CONTROL][name] for name, c in server.state[CONTROL].items()})
 
     def client_end(
-        self, server: Server, own: Weights, trajectory: Trajectory, samples: int
-    ) -> tuple[Weights, Update]:
+        self, server: Server, own: State, trajectory: Trajectory, samples: int
+    ) -> tuple[State, Update]:
+        old = own[CONTROL]
         new = {
-            name: own[name] - c + (server.weights[name] - trajectory.weights[name]) / trajectory.length
-            for name, c in server.control.items()
+            name: old[name] - c + (server.weights[name] - trajectory.weights[name]) / trajectory.length
+            for name, c in server.state[CONTROL].items()
         }
-        change = {name: new[name] - own[name] for name in new}
-        return new, Update(samples, trajectory.weights, control=change)
+        change = {name: new[name] - old[name] for name in new}
+        return {CONTROL: new}, Update(samples, trajectory.weights, {CONTROL: change})
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        mean_change = weighted_mean([u.control for u in updates], [1.0] * len(updates))
+        mean_change = weighted_mean([u.state[CONTROL] for u in updates], [1.0] * len(updates))
         share = len(updates) / clients
-        control = {name: c + share * mean_change[name] for name, c in server.control.items()}
-        return Server(average(updates), control)
+        control = {name: c + share * mean_change[name] for name, c in server.state[CONTROL].items()}
+        return replace(server, weights=average(updates), state={CONTROL: control})

@@ -1,0 +1,1 @@
+"""Architectures: one file, one model, named as its file is."""

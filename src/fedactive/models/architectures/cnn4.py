@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import final
+
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from fedactive.models.classifier import BatchNorm, Classifier
+from fedactive.models.classifier import BatchNorm, Classifier, draw_defaults
 from fedactive.models.pooled_block import applies, pooled_block
+from fedactive.models.spec import register
 
 WIDTH = 64
 
@@ -29,7 +32,13 @@ class Block(nn.Module):
         return F.relu(F.max_pool2d(x, 2) if min(x.shape[2:]) > 1 else x, inplace=True)
 
 
+@final
+@register
 class CNN4(Classifier):
+    name = "cnn4"
+    summary = "four blocks of convolution, BatchNorm, ReLU and max-pooling"
+    paper = "Kim et al., CVPR 2023"
+
     def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
         channels, height, width = image_shape
@@ -37,6 +46,9 @@ class CNN4(Classifier):
         for _ in range(4):
             height, width = (height // 2, width // 2) if min(height, width) > 1 else (height, width)
         self.head = nn.Linear(WIDTH * height * width, classes)
+
+    def initialise(self, generator: Generator) -> None:
+        draw_defaults(self, generator)
 
     def embed(self, images: Tensor) -> Tensor:
         z: Tensor = self.blocks(images)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import final
+
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from fedactive.models.classifier import BatchNorm, Classifier
+from fedactive.models.classifier import BatchNorm, Classifier, draw_defaults
+from fedactive.models.spec import register
 
 # Output channels and stride of each depthwise-separable block.
 BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
@@ -26,7 +29,13 @@ class SeparableBlock(nn.Module):
         return F.relu(self.norm2(self.pointwise(x)))
 
 
+@final
+@register
 class MobileNet(Classifier):
+    name = "mobilenet"
+    summary = "depthwise-separable convolutions, for small images"
+    paper = "Howard et al., 2017"
+
     def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
         self.stem = nn.Conv2d(image_shape[0], 32, 3, padding=1, bias=False)
@@ -38,6 +47,9 @@ class MobileNet(Classifier):
             channels_in = channels
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(1024, classes)
+
+    def initialise(self, generator: Generator) -> None:
+        draw_defaults(self, generator)
 
     def embed(self, images: Tensor) -> Tensor:
         x: Tensor = self.blocks(F.relu(self.norm(self.stem(images))))

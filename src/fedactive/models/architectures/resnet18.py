@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import final
+
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from fedactive.models.classifier import BatchNorm, Classifier
+from fedactive.models.classifier import BatchNorm, Classifier, draw_defaults
+from fedactive.models.spec import register
 
 
 class ResidualBlock(nn.Module):
@@ -27,7 +30,13 @@ class ResidualBlock(nn.Module):
         return F.relu(y + self.shortcut(x))
 
 
+@final
+@register
 class ResNet18(Classifier):
+    name = "resnet18"
+    summary = "residual blocks, for small images"
+    paper = "He et al., CVPR 2016"
+
     def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
         self.stem = nn.Conv2d(image_shape[0], 64, 3, padding=1, bias=False)
@@ -39,6 +48,9 @@ class ResNet18(Classifier):
             channels_in = channels
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(512, classes)
+
+    def initialise(self, generator: Generator) -> None:
+        draw_defaults(self, generator)
 
     def embed(self, images: Tensor) -> Tensor:
         x: Tensor = self.blocks(F.relu(self.norm(self.stem(images))))

@@ -1,0 +1,1 @@
+"""Query strategies: one file, one strategy, named as its file is."""

@@ -27,10 +27,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedactive.options import option
 from fedactive.query.batched_kmeans import kmeans_of_all
 from fedactive.query.kernels import best_of_each, top
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, parameter, register
+from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, register
 
 CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -46,10 +47,10 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
     summary = "samples that change class when mixed with class means, clustered"
     paper = "Parvaneh et al., CVPR 2022"
 
-    head: str = parameter(
+    head: str = option(
         "own",
-        ("own", "global"),
         "whose last layer classifies mixes: the selector's, or always the global model's",
+        choices=("own", "global"),
     )
 
     def __post_init__(self) -> None:

@@ -12,10 +12,11 @@ from typing import final
 
 import torch
 
+from fedactive.options import option
 from fedactive.query.batched import gradient_seeding_of_all
 from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategy import BatchedStrategy, Selection, parameter, register
+from fedactive.query.strategy import BatchedStrategy, Selection, register
 
 
 @final
@@ -27,7 +28,7 @@ class EnsembleLogit(BatchedStrategy):
     paper = "Kim et al., CVPR 2023"
     selectors = ("both",)
 
-    base: str = parameter("entropy", ("entropy", "badge"), "the strategy on the averaged outputs")
+    base: str = option("entropy", "the strategy on the averaged outputs", choices=("entropy", "badge"))
 
     @property
     def needs(self) -> frozenset[str]:

@@ -12,9 +12,10 @@ from typing import final
 
 import torch
 
+from fedactive.options import option
 from fedactive.query.kernels import top
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, parameter, register
+from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, register
 
 OFFSET = 20
 
@@ -28,7 +29,7 @@ class EnsembleRank(BatchedStrategy):
     paper = "Kim et al., CVPR 2023"
     selectors = ("both",)
 
-    base: str = parameter("entropy", ("entropy", "badge"), "the strategy of both queries")
+    base: str = option("entropy", "the strategy of both queries", choices=("entropy", "badge"))
 
     @property
     def needs(self) -> frozenset[str]:

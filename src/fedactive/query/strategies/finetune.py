@@ -8,8 +8,9 @@ from typing import final
 
 import torch
 
+from fedactive.options import option
 from fedactive.query.pool import Pool
-from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, parameter, register
+from fedactive.query.strategy import BatchedStrategy, Selection, make_strategy, register
 
 
 @final
@@ -21,7 +22,7 @@ class FineTune(BatchedStrategy):
     paper = "Kim et al., CVPR 2023"
     selectors = ("both",)
 
-    base: str = parameter("entropy", ("entropy", "badge"), "the strategy that uses the fine-tuned model")
+    base: str = option("entropy", "the strategy that uses the fine-tuned model", choices=("entropy", "badge"))
 
     @property
     def needs(self) -> frozenset[str]:

@@ -13,18 +13,18 @@ from typing import final
 
 import torch
 
+from fedactive.options import option
 from fedactive.query.batched_kmeans import kmeans_of_all
 from fedactive.query.kernels import best_of_each
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import (
-    STRATEGIES,
     BatchedStrategy,
     ScoringNames,
     ScoringStrategy,
     Selection,
-    parameter,
     register,
 )
+from fedactive.registry import STRATEGIES
 
 
 @final
@@ -36,7 +36,7 @@ class LoGo(BatchedStrategy):
     paper = "Kim et al., CVPR 2023"
     selectors = ("both",)
 
-    micro: str = parameter("entropy", ScoringNames(), "the scoring strategy of the micro step")
+    micro: str = option("entropy", "the scoring strategy of the micro step", choices=ScoringNames())
 
     @property
     def needs(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import TypeGuard
 import torch
 
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server
+from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
 
@@ -25,11 +25,14 @@ class BadReplyError(Exception):
     """Why a reply is dropped, in words that follow the site's name."""
 
 
-def check_update(reply: Reply, server: Server, largest_step: float) -> None:
-    """BadReplyError unless the update has the model's form, is finite and no absurd step."""
+def check_update(reply: Reply, server: Server, form: Update, largest_step: float) -> None:
+    """BadReplyError unless the update has the form that the algorithm sends, is finite and no absurd step."""
     whole_number(reply, "samples", low=1)
-    check_form("weights", reply.weights, server.weights)
-    check_form("control variates", reply.control, server.control)
+    check_form("weights", reply.weights, form.weights)
+    if reply.state.keys() != form.state.keys():
+        raise BadReplyError("sent something else than the algorithm has its clients send")
+    for group, tensors in form.state.items():
+        check_form(f"{group} tensors", reply.state[group], tensors)
     check_step("weights", parameters(reply.weights), parameters(server.weights), largest_step)
     check_step("statistics", statistics(reply.weights), statistics(server.weights), LARGEST_SHIFT)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 from fedactive.sites.coordinator.checks import BadReplyError
 from fedactive.sites.coordinator.journal import Journal
@@ -40,7 +41,7 @@ class Correspondence:
         fl_round: int = 0,
         settings: Mapping[str, Any] | None = None,
         weights: Weights | None = None,
-        control: Weights | None = None,
+        state: State | None = None,
     ) -> dict[int, T]:
         """What `read` makes of each site's reply. A reply that is not sound is dropped, with its reason."""
         requests = {
@@ -51,7 +52,7 @@ class Correspondence:
                 fl_round,
                 {**(settings or {}), "run": self.run_settings(k)},
                 weights or {},
-                control or {},
+                state or {},
             )
             for k in sites
         }

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
-from fedactive.federated import make_algorithm
-from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.algorithm import Server, State, Update, make_algorithm
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
 from fedactive.models import ModelSpec
@@ -51,9 +51,9 @@ class Sites:
         self.sites = Correspondence(plan, transport, journal)
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
-        self.algorithm = make_algorithm(e.algorithm, e.mu)
+        self.algorithm = make_algorithm(e.algorithm, e.algorithm_options)
         shape = (plan.images.channels, plan.images.size, plan.images.size)
-        self.spec = ModelSpec(e.model, shape, len(plan.images.classes))
+        self.spec = ModelSpec(e.model, shape, len(plan.images.classes), e.model_options)
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
         self.fl_round = 0
@@ -163,7 +163,7 @@ class Sites:
     def start_training(self, al_round: int, weights: Weights | None) -> Server:
         if weights is None:
             weights = self.spec.initial_weights(self.randomness.torch("initial weights", al_round))
-        return self.algorithm.start(weights, self.parameters)
+        return self.algorithm.start_server(weights, self.parameters)
 
     def train(
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
@@ -173,10 +173,11 @@ class Sites:
         rounds = f"AL round {al_round}: FL round {fl_round + 1} of {self.plan.experiment.fl_rounds}"
         self.journal.phase(rounds)
         updates: dict[int, Update] = {}
+        sent, expected_form = self.algorithm.sent(server), self.algorithm.example_update(server)
 
         def update(reply: Reply) -> Update:
-            check_update(reply, server, self.plan.rules.largest_step)
-            return Update(whole_number(reply, "samples"), reply.weights, reply.control)
+            check_update(reply, server, expected_form, self.plan.rules.largest_step)
+            return Update(whole_number(reply, "samples"), reply.weights, reply.state)
 
         for _ in looks():
             expected = self.members() & set(participants)
@@ -186,8 +187,8 @@ class Sites:
                 update,
                 al_round=al_round,
                 fl_round=fl_round,
-                weights=server.weights,
-                control=server.control,
+                weights=sent.weights,
+                state=sent.state,
             )
             if len(updates) >= min(self.plan.rules.minimum_sites, len(expected)):
                 break
@@ -209,8 +210,8 @@ class Sites:
         self.journal.accuracy(evaluation.accuracy)
         return evaluation
 
-    def snapshot(self) -> list[Weights]:
+    def snapshot(self) -> list[State]:
         return []  # each site remembers its own state
 
-    def restore(self, server: Server, snapshot: list[Weights]) -> Server:
-        return server
+    def restore(self, server: Server, snapshot: list[State]) -> Server:
+        return replace(server, parameters=tuple(self.parameters))

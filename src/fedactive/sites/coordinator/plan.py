@@ -17,7 +17,8 @@ from fedactive.data import DATASETS
 from fedactive.data.catalog import DatasetCard
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment, parse_toml
-from fedactive.options import check, parse, setting, settings_of
+from fedactive.federated.algorithm import make_algorithm, sends_more_than_weights
+from fedactive.options import check_all, option, options_of, parse
 
 LABELLING, TRAINING, PRIVACY = "Labelling", "Training between sites", "Privacy"
 CATALOGUE = frozenset(DATASETS)
@@ -28,37 +29,45 @@ NORMALISATION = 0.5  # mean and standard deviation of pixels about which nothing
 class Rules:
     """The table [field]."""
 
-    quorum: float = setting(
-        1.0, "an AL round ends when this share of the sites has answered all", LABELLING, low=0.01, high=1
+    quorum: float = option(
+        1.0,
+        "an AL round ends when this share of the sites has answered all",
+        panel=LABELLING,
+        low=0.01,
+        high=1,
     )
-    deadline: float = setting(
-        0.0, "hours after which an AL round ends anyway; 0 waits for the quorum", LABELLING, low=0
+    deadline: float = option(
+        0.0, "hours after which an AL round ends anyway; 0 waits for the quorum", panel=LABELLING, low=0
     )
-    overlap: int = setting(1, "people who label each image", LABELLING, low=1)
-    patience: float = setting(
-        60.0, "minutes after which a site that does not answer is left out of the step", TRAINING, low=0.05
+    overlap: int = option(1, "people who label each image", panel=LABELLING, low=1)
+    patience: float = option(
+        60.0,
+        "minutes after which a site that does not answer is left out of the step",
+        panel=TRAINING,
+        low=0.05,
     )
-    minimum_sites: int = setting(1, "sites whose updates an FL round needs, or waits for", TRAINING, low=1)
-    evaluate_every: int = setting(
+    minimum_sites: int = option(
+        1, "sites whose updates an FL round needs, or waits for", panel=TRAINING, low=1
+    )
+    evaluate_every: int = option(
         1,
         "FL rounds from one evaluation to the next; the last of an AL round is always evaluated",
-        TRAINING,
+        panel=TRAINING,
         low=1,
     )
-    largest_step: float = setting(
+    largest_step: float = option(
         10.0,
         "an update that moves the weights further than this times their own norm is dropped",
-        TRAINING,
+        panel=TRAINING,
         low=0.001,
     )
-    clip: float = setting(0.0, "norm to which sites clip their updates; 0 leaves them", PRIVACY, low=0)
-    noise: float = setting(
-        0.0, "standard deviation of the noise that sites add to an update, times clip", PRIVACY, low=0
+    clip: float = option(0.0, "norm to which sites clip their updates; 0 leaves them", panel=PRIVACY, low=0)
+    noise: float = option(
+        0.0, "standard deviation of the noise that sites add to an update, times clip", panel=PRIVACY, low=0
     )
 
     def __post_init__(self) -> None:
-        for item in settings_of(Rules):
-            object.__setattr__(self, item.name, check(item, getattr(self, item.name)))
+        check_all(self)
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Plan:
         for name, table in tables.items():
             if not isinstance(table, dict):
                 raise ConfigurationError(name, table, f"a table: [{name}] and lines below it")
-        rules = Rules(**parse(settings_of(Rules), tables["field"]))
+        rules = Rules(**parse(options_of(Rules), tables["field"]))
         if tables["images"]:
             name = str(values.get("dataset", ""))
             if not name or name in CATALOGUE:
@@ -83,8 +92,10 @@ class Plan:
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         experiment = Experiment.from_values(values | overrides)
-        if rules.clip and experiment.algorithm == "scaffold":
-            raise ConfigurationError("clip", rules.clip, "0 with scaffold, whose variates stay uncovered")
+        algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
+        if rules.clip and sends_more_than_weights(algorithm):
+            allowed = f"0 with {algorithm.name}: what it sends beside the weights stays uncovered"
+            raise ConfigurationError("clip", rules.clip, allowed)
         if experiment.dataset not in DATASETS:
             allowed = "a name, between sites; a table [images] describes images of your own"
             raise ConfigurationError("dataset", experiment.dataset, allowed)

@@ -15,6 +15,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import KINDS, Reply, Request
 
@@ -26,6 +27,8 @@ MESSAGE_TYPES = {
     "evaluate": "evaluate",
 }
 assert tuple(MESSAGE_TYPES) == KINDS
+
+WEIGHTS = "weights"
 
 
 def encode_request(request: Request) -> RecordDict:
@@ -40,7 +43,7 @@ def encode_request(request: Request) -> RecordDict:
                     "settings": json.dumps(request.settings),
                 }
             ),
-            **weights_records(request.weights, request.control),
+            **tensor_records(request.weights, request.state),
         }
     )
 
@@ -53,8 +56,8 @@ def decode_request(records: RecordDict) -> Request:
         al_round=int(str(heading["al_round"])),
         fl_round=int(str(heading["fl_round"])),
         settings=json.loads(str(heading["settings"])),
-        weights=read_weights(records, "weights"),
-        control=read_weights(records, "control"),
+        weights=read_weights(records, WEIGHTS),
+        state=read_state(records),
     )
 
 
@@ -62,7 +65,7 @@ def encode_reply(reply: Reply) -> RecordDict:
     return RecordDict(
         {
             "values": MetricRecord({**reply.values, "problem": reply.problem}),
-            **weights_records(reply.weights, reply.control),
+            **tensor_records(reply.weights, reply.state),
         }
     )
 
@@ -72,13 +75,21 @@ def decode_reply(records: RecordDict) -> Reply:
     problem = values.pop("problem")
     if not isinstance(problem, int) or problem < 0:
         raise ValueError(f"no problem is numbered {problem!r}")
-    return Reply(values, read_weights(records, "weights"), read_weights(records, "control"), problem)
+    return Reply(values, read_weights(records, WEIGHTS), read_state(records), problem)
 
 
-def weights_records(weights: Weights, control: Weights) -> dict[str, ArrayRecord]:
-    """Each set of weights is one array: Flower takes several calls for each array that it carries."""
-    records = {"weights": weights, "control": control}
+def tensor_records(weights: Weights, state: State) -> dict[str, ArrayRecord]:
+    """A record for the weights and one for each group of the algorithm's own tensors.
+
+    Each is one array: Flower takes several calls for each array that it carries.
+    """
+    assert WEIGHTS not in state
+    records = {WEIGHTS: weights, **state}
     return {name: ArrayRecord({"npz": Array(pack(value))}) for name, value in records.items() if value}
+
+
+def read_state(records: RecordDict) -> State:
+    return {name: read_weights(records, name) for name in records.array_records if name != WEIGHTS}
 
 
 def read_weights(records: RecordDict, name: str) -> Weights:

@@ -1,4 +1,4 @@
-"""One run at one site: the laboratory's simulation of a single client, and what must survive a restart.
+"""One run at one site: the site's client, and what must survive a restart.
 
     round-R.json     what AL round R asked people for (see asked.py)
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
@@ -13,7 +13,7 @@ import hashlib
 import io
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,25 +22,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedactive.client import CPU, Client, first_labels
 from fedactive.data import Dataset
 from fedactive.data.catalog import DatasetCard
+from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, Update
+from fedactive.federated.algorithm import Server, State, Update, make_algorithm, moved
 from fedactive.federated.weights import Weights, placed
-from fedactive.federation import QueryPhase
 from fedactive.files import write_atomically
-from fedactive.laboratory.run import EngineShelf
-from fedactive.laboratory.simulation import Simulation
-from fedactive.laboratory.split import Split, first_labels
+from fedactive.record.state import grouped
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
 from fedactive.sites.site.asked import AskedRounds
 from fedactive.sites.site.privacy import DELTA, Cover, clipped_and_noised, epsilon, rho_of
 
 log = logging.getLogger(__name__)
-
-CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -88,11 +85,16 @@ class Session:
             std=card.std,
         )
         pool = np.arange(len(holdings.images))
-        first = first_labels(experiment.seed, client, pool, budget)
         self.engines = EngineShelf()
-        self.simulation = Simulation(
-            experiment, Split([pool], [first], budget), self.engines.get(experiment, dataset), [client]
+        self.engine = self.engines.get(experiment, dataset)
+        self.client = Client(
+            experiment=experiment,
+            number=client,
+            pool=torch.from_numpy(pool),
+            first=torch.from_numpy(first_labels(experiment, client, pool, budget)),
+            budget=budget,
         )
+        self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
 
     def close(self) -> None:
         self.engines.close()
@@ -105,13 +107,13 @@ class Session:
         """Which images to ask for in this round, decided once, and how good the local-only model is."""
         asked = self.asked.find(al_round)
         if asked is None:
-            self.recall(al_round - 1)
-            there = placed(weights, self.simulation.engine.device) if weights else None
-            phase: QueryPhase = self.simulation.query(al_round, there)
+            self.recall(al_round - 1, own={})
+            there = placed(weights, self.engine.device) if weights else None
+            phase = self.client.query(self.engine, al_round, there)
             samples = phase.queries[0].samples
             asked = {
                 "samples": samples.tolist(),
-                "strategy": self.simulation.experiment.strategy if there else "random",  # without a model
+                "strategy": self.client.experiment.strategy if there else "random",  # without a model
                 "overlap": overlap,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
@@ -123,22 +125,16 @@ class Session:
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
         """The global model's class for each of these images, and its probability, for people who ask."""
-        logits, _ = self.simulation.engine.infer(weights, self.holdings.images[samples])
+        logits, _ = self.engine.infer(weights, self.holdings.images[samples])
         sure, classes = logits.softmax(1).max(1)
         return list(zip(classes.tolist(), sure.tolist(), strict=True))
 
-    def recall(self, al_round: int) -> None:
-        """Set the client's D_k and U_k to what they were when the labelling of this round was closed."""
+    def recall(self, al_round: int, own: State) -> None:
+        """Make the client what it was when the labelling of this round was closed."""
         asked = self.asked.samples_until(al_round)
         labels = self.asked.labels_at_close(al_round)
-        known = [sample for sample in asked if sample in labels]
-        everything = torch.arange(len(self.holdings.images))
-        # What people were asked and did not label (yet) is not asked for again.
-        given_up = torch.tensor([sample for sample in asked if sample not in labels], dtype=torch.long)
-        self.simulation.pools = [everything[~torch.isin(everything, given_up)]]
-        self.simulation.known = [torch.tensor(known, dtype=torch.long)]
-        self.simulation.oracle = torch.full((len(everything),), -1)
-        self.simulation.oracle[known] = torch.tensor([labels[sample] for sample in known], dtype=torch.long)
+        known = {sample: labels[sample] for sample in asked if sample in labels}
+        self.client.recall(known, [sample for sample in asked if sample not in labels], own)
 
     # --- the federated learning step
 
@@ -150,18 +146,19 @@ class Session:
         """
         last = self.last_training()
         again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
-        question = f"{al_round} {fl_round} {self.settings} {digest(server.weights)} {digest(server.control)}"
+        question = f"{al_round} {fl_round} {self.settings} {digest(server.weights)}"
+        question += "".join(f" {group} {digest(tensors)}" for group, tensors in sorted(server.state.items()))
         if last["question"] == question:
             return Update(**last["sent"])
-        self.recall(al_round)
-        if not self.simulation.labelled()[0]:
-            return None
+        server = replace(server, parameters=tuple(name for name, _ in self.engine.model.named_parameters()))
         if last["al_round"] == al_round:
             before = last["before" if again else "after"]
         else:
-            before = self.simulation.algorithm.client_start(server)
-        there = self.simulation.restore(server, [before])
-        (update,) = self.simulation.train(there, al_round, fl_round, [0])
+            before = self.algorithm.client_start(server)
+        self.recall(al_round, moved(before, self.engine.device))
+        if not len(self.client.labelled):
+            return None
+        update = self.client.train(self.engine, server.to(self.engine.device), al_round, fl_round)
         weights = placed(update.weights, CPU)
         if self.cover.clip:
             weights = clipped_and_noised(weights, server.weights, self.cover)
@@ -169,14 +166,14 @@ class Session:
             "al_round": al_round,
             "fl_round": fl_round,
             "before": before,
-            "after": placed(self.simulation.own[0], CPU),
+            "after": self.client.at_rest().own,
             "question": question,
             "updates": last["updates"] + 1,
             "rho": last["rho"] + rho_of(self.cover),
             "sent": {
                 "samples": update.samples,
                 "weights": weights,
-                "control": placed(update.control, CPU),
+                "state": moved(update.state, CPU),
             },
         }
         buffer = io.BytesIO()
@@ -190,12 +187,16 @@ class Session:
     def last_training(self) -> dict[str, Any]:
         file = self.folder / "training.pt"
         never = {"al_round": 0, "fl_round": 0, "question": "", "updates": 0, "rho": 0.0}
-        return torch.load(file, weights_only=True) if file.exists() else never
+        saved: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else never
+        if "control" in saved.get("sent", {}):  # of version 0.1, where SCAFFOLD's variates were no group
+            saved |= {when: grouped(saved[when]) for when in ("before", "after")}
+            saved["sent"]["state"] = grouped(saved["sent"].pop("control"))
+        return saved
 
     # --- measurements
 
     def evaluate(self, weights: Weights) -> dict[str, Value]:
-        return self.counted(self.simulation.evaluate(weights))
+        return self.counted(self.engine.evaluate(weights))
 
     def counted(self, evaluation: Evaluation) -> dict[str, Value]:
         """An evaluation as counts, which add up over sites; all zero where there are no test images."""

@@ -16,7 +16,7 @@ from typing import Any
 from fedactive.data.catalog import DatasetCard
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment, parse_toml
-from fedactive.federated.algorithm import Server
+from fedactive.federated.algorithm import Server, make_algorithm, sends_more_than_weights
 from fedactive.sites.coordinator.plan import card_from_plain, register_images
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
@@ -108,11 +108,11 @@ class Trainer:
         return Reply(self.progress(session, request.al_round))
 
     def train(self, request: Request) -> Reply:
-        server = Server(request.weights, request.control)
+        server = Server(request.weights, state=request.state)
         update = self.open(request).train(server, request.al_round, request.fl_round)
         if update is None:
             raise RefusedError(NO_LABELS)
-        return Reply({"samples": update.samples}, update.weights, update.control)
+        return Reply({"samples": update.samples}, update.weights, update.state)
 
     def evaluate(self, request: Request) -> Reply:
         return Reply(self.open(request).evaluate(request.weights))
@@ -149,8 +149,9 @@ class Trainer:
             experiment = Experiment.from_values(asked | here)
             client, budget = int(settings["client"]), int(settings["budget"])
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
-            if cover.clip and experiment.algorithm == "scaffold":  # no plan has it, a coordinator may send it
-                raise ValueError(f"run {request.run} would have variates sent that nothing covers")
+            algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
+            if cover.clip and sends_more_than_weights(algorithm):  # no plan has it, a coordinator may send it
+                raise ValueError(f"run {request.run} would have more sent than what is covered")
         except (UserError, KeyError, TypeError, ValueError):
             log.exception("settings of run %s", request.run)
             raise RefusedError(OTHER_VERSION) from None

@@ -1,0 +1,32 @@
+"""The engine for a device."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from fedactive.data.dataset import Dataset
+from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.device import choose_device, usable_cores
+from fedactive.engines.engine import Engine
+from fedactive.engines.parallel import ParallelEngine
+from fedactive.engines.sequential import SequentialEngine
+from fedactive.federated.local_sgd import Recipe
+from fedactive.models import ModelSpec
+
+
+def make_engine(
+    spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: str, workers: int, clients: int
+) -> Engine:
+    """All clients at once on a GPU, side by side on several cores, else one after another.
+
+    workers = 0: one per core.
+    """
+    place = choose_device(device)
+    if place.type == "cuda":
+        # Its kernels are written in Triton, which comes with torch for CUDA on Linux, but not everywhere.
+        kind = BatchedEngine if importlib.util.find_spec("triton") else SequentialEngine
+        return kind(spec, dataset, recipe, place)
+    count = min(workers or usable_cores(), clients)
+    if count > 1:
+        return ParallelEngine(spec, dataset, recipe, count)
+    return SequentialEngine(spec, dataset, recipe, place)

@@ -1,0 +1,158 @@
+"""What is chosen by name: strategies, algorithms and models; ours, a package's or a plugin file's.
+
+A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
+strategies and never loads PyTorch. A file `query/strategies/entropy.py` holds the strategy `entropy`; adding
+a file is all that it takes to add one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedactive.errors import UserError, unknown_name
+from fedactive.options import options_of, parse_pairs
+
+PLUGIN_MODULE = "fedactive_plugin_"  # begins the names of modules that come from a file
+
+C = TypeVar("C", bound=type[Any])
+
+
+class Registry(Mapping[str, Any]):
+    """The classes of one kind by name. Ours are imported when first asked for."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind  # "strategy", as in --strategy and in messages
+        self.package = package  # of ours: one module for each
+        self.classes: dict[str, Any] = {}  # as far as imported
+        self.described: tuple[str, ...] = ("name", "summary", "paper")  # what each must say of itself
+        self.installed: bool = False  # have the entry points been loaded?
+
+    @cached_property
+    def ours(self) -> list[str]:
+        folder = files("fedactive").joinpath(*self.package.split(".")[1:])
+        stems = (Path(entry.name) for entry in folder.iterdir())
+        return sorted(path.stem for path in stems if path.suffix == ".py" and path.stem[0] != "_")
+
+    def __iter__(self) -> Iterator[str]:
+        self.load_installed()
+        return iter(sorted({*self.ours, *self.classes}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        self.load_installed()
+        return name in self.classes or name in self.ours
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise unknown_name(self.kind, name, self, self.hint)
+        if name not in self.classes:
+            importlib.import_module(f"{self.package}.{name}")
+        return self.classes[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            return default
+        return self[name]
+
+    @property
+    def hint(self) -> str:
+        return f", or one of your own from a file: --plugin my_{self.kind}.py"
+
+    def register(self, cls: C) -> C:
+        """Class decorator: make a class known by its `name`. One's own may be registered again."""
+        missing = [f for f in self.described if not hasattr(cls, f)]
+        missing += sorted(getattr(cls, "__abstractmethods__", ()))
+        if missing:
+            raise UserError(f"{self.kind} {cls.__name__} lacks {', '.join(missing)}")
+        if cls.name in self.ours and cls.__module__ != f"{self.package}.{cls.name}":
+            raise UserError(f"a {self.kind} named {cls.name} comes with fedactive, choose another name")
+        self.classes[cls.name] = cls
+        return cls
+
+    def options(self, name: str, text: str) -> dict[str, Any]:
+        """Read `a=x,b=y` as options of that name's class."""
+        return parse_pairs(f"{self.kind}_options", name, self[name], text)
+
+    def all_options(self, name: str, text: str) -> dict[str, Any]:
+        """The same with the defaults of the others."""
+        return {item.name: item.default for item in options_of(self[name])} | self.options(name, text)
+
+    def make(self, name: str, text: str = "", **more: Any) -> Any:
+        """Make one with these options."""
+        return self[name](**self.options(name, text), **more)
+
+    def load_installed(self) -> None:
+        """Import what installed packages add, once: modules named under the group `fedactive.<kind>s`."""
+        if self.installed:
+            return
+        self.installed = True
+        for entry in entry_points(group=self.group):
+            try:
+                entry.load()
+            except Exception as error:
+                what = f"the {self.group.split('.')[1]} of {entry.value}"
+                raise UserError(f"{what} cannot be loaded: {type(error).__name__}: {error}") from error
+
+    @property
+    def group(self) -> str:
+        return "fedactive." + (f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s")
+
+    # --- where what is not ours comes from
+
+    def file_of(self, name: str) -> Path | None:
+        """The file in which somebody else wrote it; None for ours."""
+        module = self[name].__module__
+        path = getattr(sys.modules.get(module), "__file__", None)
+        return None if module.startswith(f"{self.package}.") or path is None else Path(path)
+
+    def parts_of(self, name: str, text: str) -> list[str]:
+        """The name, and those of this kind that its options name, as LoGo's micro step is."""
+        values = self.all_options(name, text).values()
+        return [name, *(value for value in values if isinstance(value, str) and value in self)]
+
+    def code_of(self, name: str, text: str = "") -> str | None:
+        """A hash of the files of others that it is written in; None if there are none."""
+        found = {self.file_of(part) for part in self.parts_of(name, text)}
+        hashes = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in found if file)
+        if len(hashes) > 1:
+            return hashlib.sha256("".join(hashes).encode()).hexdigest()
+        return hashes[0] if hashes else None
+
+
+STRATEGIES = Registry("strategy", "fedactive.query.strategies")
+ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
+MODELS = Registry("model", "fedactive.models.architectures")
+REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)
+
+PLUGINS: list[Path] = []  # the files that were loaded, for worker processes to load, too
+
+
+def load_plugin(path: Path) -> None:
+    """Import a Python file that registers strategies, algorithms or models."""
+    if not path.is_file():
+        raise UserError(f"plugin {path} not found")
+    name = PLUGIN_MODULE + path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"plugin {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except UserError as error:
+        raise UserError(f"plugin {path}: {error}") from error
+    except Exception as error:
+        raise UserError(f"plugin {path} cannot be loaded: {type(error).__name__}: {error}") from error
+    if path.resolve() not in PLUGINS:
+        PLUGINS.append(path.resolve())
