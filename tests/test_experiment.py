@@ -122,7 +122,12 @@ def test_the_hash_names_what_decides_the_result_and_nothing_else():
     assert Experiment(runs_dir="elsewhere", device="cpu", workers=3, data_dir="x").hash == base.hash
     assert Experiment(alpha=1).hash == Experiment(alpha=1.0).hash
     assert Experiment(rounds=16, selector="both").hash == base.hash
-    others = [Experiment(seed=2), Experiment(lr=0.02), Experiment(strategy="random"), Experiment(mu=0.1)]
+    others = [
+        Experiment(seed=2),
+        Experiment(lr=0.02),
+        Experiment(strategy="random"),
+        Experiment(algorithm="fedprox", algorithm_options="mu=0.1"),
+    ]
     assert len({base.hash, *(e.hash for e in others)}) == 5
 
 

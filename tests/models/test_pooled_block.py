@@ -5,7 +5,7 @@ import torch
 
 from fedactive.models import pooled_block
 from fedactive.models.architectures import cnn4
-from fedactive.models.classifier import initialise
+from fedactive.models.classifier import draw_defaults
 
 
 def block(channels, seed=0):
@@ -13,7 +13,7 @@ def block(channels, seed=0):
     with torch.device("meta"):  # nothing is drawn from PyTorch's own generator
         made = cnn4.Block(channels)
     made.to_empty(device="cpu")
-    initialise(made, rng)
+    draw_defaults(made, rng)
     with torch.no_grad():
         for name, value in made.named_parameters():
             if name.startswith("norm"):

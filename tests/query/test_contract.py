@@ -7,15 +7,15 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedactive.options import options_of
 from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
 from fedactive.query.contract import check_contract, check_round, check_selection, make_pool
-from fedactive.query.strategy import parameters_of
 
 
 def every_variant():
     """Each strategy with each selector and each value of its options."""
     for name, strategy in sorted(STRATEGIES.items()):
-        options = [[f"{p.name}={value}" for value in p.metadata["choices"]] for p in parameters_of(strategy)]
+        options = [[f"{o.name}={value}" for value in o.choices or (o.default,)] for o in options_of(strategy)]
         for selector, chosen in product(strategy.selectors, product(*options)):
             yield pytest.param(name, selector, ",".join(chosen), id="-".join((name, selector, *chosen)))
 

@@ -9,7 +9,7 @@ from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES, ScoringStrategy, Selection, Strategy, make_strategy
 from fedactive.query.contract import make_pool
 from fedactive.query.strategies.logo import LoGo
-from fedactive.query.strategy import parameter, parse_options
+from fedactive.query.strategy import parameter
 
 
 def test_options_become_parameters():
@@ -45,7 +45,7 @@ def test_options_become_parameters():
 )
 def test_wrong_options_are_refused(name, options, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
-        parse_options(name, options)
+        STRATEGIES.options(name, options)
     with pytest.raises(ConfigurationError, match=sentence):
         Experiment(strategy=name, strategy_options=options)
 

@@ -39,13 +39,29 @@ def test_options_are_only_for_strategies_that_have_some():
 
 @pytest.mark.parametrize("mu", [["0.01", "0.1"], ["0.1", "0.01"]])
 def test_mu_is_only_for_fedprox(mu):
-    grid = expand({"algorithm": ["fedavg", "fedprox", "scaffold"], "mu": mu})
-    assert sorted((e.algorithm, e.mu) for e in grid) == [
-        ("fedavg", 0.01), ("fedprox", 0.01), ("fedprox", 0.1), ("scaffold", 0.01),
-    ]  # fmt: skip
-    assert Experiment(mu=0.1).mu == 0.1  # a single run keeps what it is given
-    with pytest.raises(ConfigurationError, match="mu: -1"):
-        expand({"algorithm": "fedavg", "mu": "-1"})
+    settings = {"algorithm": ["fedavg", "fedprox", "scaffold"]}
+    for grid in (
+        expand(settings | {"mu": mu}),  # as version 0.1 had it
+        expand(settings | {"algorithm_options": [f"mu={value}" for value in mu]}),
+    ):
+        assert sorted((e.algorithm, e.algorithm_options) for e in grid) == [
+            ("fedavg", ""), ("fedprox", ""), ("fedprox", "mu=0.1"), ("scaffold", ""),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"strategy": "random", "selector": "garbage"},
+        {"strategy": ["random", "logo"], "selector": ["global", "garbage"]},
+        {"strategy": "random", "strategy_options": "micro=margin"},
+        {"algorithm": "fedavg", "algorithm_options": "mu=0.1"},
+        {"algorithm": ["fedavg", "fedprox"], "algorithm_options": "mu=-1"},
+    ],
+)
+def test_what_nothing_in_the_grid_can_use_is_refused(settings):
+    with pytest.raises(ConfigurationError):
+        expand(settings)
 
 
 @pytest.mark.parametrize("heads", [["head=own", "head=global"], ["head=global", "head=own"]])
@@ -67,7 +83,7 @@ def test_what_does_not_tell_runs_apart_has_one_value(name):
 def test_data_that_runs_were_not_begun_with_is_told(small, monkeypatch):
     run(small())
     require_data([small()])
-    monkeypatch.setattr(fedactive.sweep.grid, "load", with_other_labels(fedactive.grid.load))
+    monkeypatch.setattr(fedactive.sweep.grid, "load", with_other_labels(fedactive.sweep.grid.load))
     with pytest.raises(RunError, match="digits is not the same as when"):
         require_data([small()])
 
