@@ -61,7 +61,7 @@ def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
 )
 def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monkeypatch, use):
     mine = type("Mine", (STRATEGIES["entropy"],), {"__module__": "fedactive_plugin_mine"})
-    monkeypatch.setitem(STRATEGIES, "mine", mine)
+    monkeypatch.setitem(STRATEGIES.classes, "mine", mine)
     experiment = small(**use, federation="flower-simulation")
     with pytest.raises(ConfigurationError, match="installed package"):
         laboratory.run(experiment)

@@ -65,7 +65,7 @@ class OnlyLocal(ScoringStrategy):
 
 
 def test_the_only_selector_of_a_strategy_is_the_one_that_chooses(monkeypatch):
-    monkeypatch.setitem(STRATEGIES, "only_local", OnlyLocal)
+    monkeypatch.setitem(STRATEGIES.classes, "only_local", OnlyLocal)
     e = Experiment(strategy="only_local")
     strategy = make_strategy(e.strategy, e.selector)
     assert strategy.needs == {"local"}
@@ -88,7 +88,7 @@ class Tempered(Strategy):
 
 
 def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
-    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    monkeypatch.setitem(STRATEGIES.classes, "tempered", Tempered)
     assert make_strategy("tempered", "none") == Tempered(0.5, 3, True)
     given = make_strategy("tempered", "none", "temperature=1,steps=10,centred=False")
     assert given == Tempered(1.0, 10, False)
@@ -106,7 +106,7 @@ class Whole(Tempered):
 
 @pytest.mark.parametrize("text", ["1", "1.0", "1e0"])
 def test_a_choice_may_be_written_as_it_is_listed(monkeypatch, text):
-    monkeypatch.setitem(STRATEGIES, "whole", Whole)
+    monkeypatch.setitem(STRATEGIES.classes, "whole", Whole)
     assert make_strategy("whole", "none", f"temperature={text}") == Whole(1)
     assert make_strategy("whole", "none", "temperature=0") == Whole(0)
     assert Experiment(strategy="whole", strategy_options=f"temperature={text}").strategy_options == (
@@ -115,13 +115,13 @@ def test_a_choice_may_be_written_as_it_is_listed(monkeypatch, text):
 
 
 def test_a_run_uses_its_options(monkeypatch, small):
-    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    monkeypatch.setitem(STRATEGIES.classes, "tempered", Tempered)
     queried = run(small(strategy="tempered", strategy_options="temperature=0.1", rounds=2)).selections
     assert queried.query("al_round == 2")["score"].unique() == pytest.approx([0.1])
 
 
 @pytest.mark.parametrize("options", ["temperature=0.2", "temperature=warm", "steps=1.5", "centred=false"])
 def test_an_option_that_is_none_of_its_choices_is_refused(monkeypatch, options):
-    monkeypatch.setitem(STRATEGIES, "tempered", Tempered)
+    monkeypatch.setitem(STRATEGIES.classes, "tempered", Tempered)
     with pytest.raises(ConfigurationError, match=r"was given, allowed is one of "):
         Experiment(strategy="tempered", strategy_options=options)
