@@ -97,8 +97,10 @@ def check(item: Option, value: Any) -> Any:
         value = str(value)  # of a dataset, for one
     right_type = isinstance(value, item.kind) and isinstance(value, bool) == (item.kind is bool)
     right_type = right_type and value == value  # not NaN
-    if right_type and item.choices is not None and value not in item.choices:
-        raise unknown_name(item.name, value, map(str, item.choices))
+    if right_type and item.choices is not None:
+        if value not in item.choices:
+            raise unknown_name(item.name, value, map(str, item.choices))
+        return next(choice for choice in item.choices if choice == value)  # written as it is listed
     too_low = right_type and item.low is not None and value < item.low
     too_high = right_type and item.high is not None and value > item.high
     if not right_type or too_low or too_high:
@@ -143,7 +145,7 @@ def parse_pairs(field: str, owner: str, cls: Any, text: str) -> dict[str, Any]:
 
 def write_pairs(options: Mapping[str, Any]) -> str:
     """The text that `parse_pairs` reads."""
-    return ",".join(f"{name}={_written(value)}" for name, value in options.items())
+    return ",".join(f"{name}={value}" for name, value in options.items())
 
 
 def _convert(item: Option, value: Any) -> Any:
@@ -175,12 +177,9 @@ def _plain(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _toml_value(value: Any) -> str:
     if isinstance(value, str | Path):
         # JSON's strings are TOML's, too, but for one character that TOML wants escaped.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    return _written(value) if isinstance(value, bool) else repr(value)  # repr writes inf and floats as TOML
+    # Python writes whole numbers, floats and inf as TOML does.
+    return str(value).lower() if isinstance(value, bool) else repr(value)

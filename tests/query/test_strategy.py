@@ -120,8 +120,8 @@ def test_a_run_uses_its_options(monkeypatch, small):
     assert queried.query("al_round == 2")["score"].unique() == pytest.approx([0.1])
 
 
-@pytest.mark.parametrize("options", ["temperature=0.2", "temperature=warm", "steps=1.5", "centred=false"])
+@pytest.mark.parametrize("options", ["temperature=0.2", "temperature=warm", "steps=1.5", "centred=no"])
 def test_an_option_that_is_none_of_its_choices_is_refused(monkeypatch, options):
     monkeypatch.setitem(STRATEGIES.classes, "tempered", Tempered)
-    with pytest.raises(ConfigurationError, match=r"was given, allowed is one of "):
+    with pytest.raises(ConfigurationError, match=r"was given, allowed is (one of|true or false)"):
         Experiment(strategy="tempered", strategy_options=options)
