@@ -26,10 +26,11 @@ from fedactive.engines.engine import Engine
 from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Plan
 from fedactive.engines.stack import Stack
-from fedactive.errors import RunError
+from fedactive.errors import RunError, UserError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
+from fedactive.models.contract import why_not_batched
 
 if TYPE_CHECKING:  # it needs Triton, which is only there beside a GPU
     from fedactive.engines.cnn4.inference import Inference
@@ -43,6 +44,8 @@ class BatchedEngine(Engine):
 
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
         super().__init__(spec, dataset, recipe, device)
+        if reason := why_not_batched(self.model, spec.image_shape):
+            raise UserError(f"model {spec.name} cannot be trained for many clients at once: {reason}")
         self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
         self.kind = stack_kind(self.model, self.dataset.train_images, recipe)
         self.inference: Inference | None = None

@@ -18,7 +18,8 @@ from fedactive.data.preprocess import Normalise
 from fedactive.evaluation import Evaluation, evaluate
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, infer
 from fedactive.federated.weights import Weights
-from fedactive.models import ModelSpec
+from fedactive.models import Classifier, ModelSpec
+from fedactive.models.contract import draws_in_training, require_sound
 
 
 class Engine(ABC):
@@ -32,7 +33,7 @@ class Engine(ABC):
         self.device = device
         self.dataset = dataset.to(device)
         self.normalise = Normalise(dataset.mean, dataset.std, device)
-        self.model = spec.build().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model = prepared_model(spec, device)
         if device.type == "cuda":
             # Convolutions are what takes time. All other products stay exact: a query's distances need it.
             torch.backends.cudnn.allow_tf32 = recipe.precision != "fp32"
@@ -73,3 +74,12 @@ class Engine(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def prepared_model(spec: ModelSpec, device: torch.device) -> Classifier:
+    """Build the model; UserError if it is not one that engines can train."""
+    model = spec.build()
+    require_sound(model, spec)
+    model.draws = draws_in_training(model, spec.image_shape)
+    model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model

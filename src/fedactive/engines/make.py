@@ -6,12 +6,13 @@ import importlib.util
 
 from fedactive.data.dataset import Dataset
 from fedactive.engines.batched import BatchedEngine
-from fedactive.engines.device import choose_device, usable_cores
+from fedactive.engines.device import choose_device, usable_cores, warn_once
 from fedactive.engines.engine import Engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.local_sgd import Recipe
-from fedactive.models import ModelSpec
+from fedactive.models import MODELS, ModelSpec
+from fedactive.models.contract import why_not_batched
 
 
 def make_engine(
@@ -24,9 +25,16 @@ def make_engine(
     place = choose_device(device)
     if place.type == "cuda":
         # Its kernels are written in Triton, which comes with torch for CUDA on Linux, but not everywhere.
-        kind = BatchedEngine if importlib.util.find_spec("triton") else SequentialEngine
-        return kind(spec, dataset, recipe, place)
+        if importlib.util.find_spec("triton"):
+            reason = why_not_batched(spec.build(), spec.image_shape)
+            if not reason:
+                return BatchedEngine(spec, dataset, recipe, place)
+            warn_once(f"clients are trained one after another, because model {spec.name} needs it: {reason}")
+        return SequentialEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
+    if count > 1 and MODELS[spec.name].__module__ == "__main__":
+        warn_once(f"clients are trained one after another: model {spec.name} is in no file that workers read")
+        count = 1
     if count > 1:
         return ParallelEngine(spec, dataset, recipe, count)
     return SequentialEngine(spec, dataset, recipe, place)

@@ -22,7 +22,7 @@ from fedactive.engines.engine import Engine
 from fedactive.engines.worker import pack_job, unpack_result
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
-from fedactive.models import ModelSpec
+from fedactive.models import MODELS, ModelSpec
 
 # Activations are freed and allocated again at every step. By default glibc hands blocks of this size back to
 # the system each time, and a quarter of the time goes into mapping fresh pages; workers keep them instead, in
@@ -56,7 +56,8 @@ class ParallelEngine(Engine):
                     env=os.environ | KEEP_MEMORY,
                 )
                 theirs.close()
-                ours.send((dataset.train_images.shape, dataset.mean, dataset.std, spec, recipe))
+                shape, plugin = dataset.train_images.shape, MODELS.file_of(spec.name)
+                ours.send((shape, dataset.mean, dataset.std, spec, recipe, plugin))
                 self.workers.append((ours, process))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:

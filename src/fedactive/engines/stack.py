@@ -22,7 +22,7 @@ from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Row
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, autocast, inference_batch
 from fedactive.federated.weights import Weights
-from fedactive.models import Classifier
+from fedactive.models.classifier import BatchNorm, Classifier
 
 COMPILING = Lock()  # held by one thread of a process at a time; the compilers keep no order themselves
 
@@ -47,9 +47,14 @@ class Stack(ABC):
             width,
         )
         device = images.device
-        buffers = [(name, value) for name, value in model.named_buffers() if value is not None]
+        statistics = [
+            (f"{name}.{what}", getattr(part, what))
+            for name, part in model.named_modules()
+            if isinstance(part, BatchNorm)
+            for what in ("running_mean", "running_var")
+        ]
         self.layout = Layout.of(model.named_parameters())
-        self.buffer_layout = Layout.of((name, value) for name, value in buffers if value.is_floating_point())
+        self.buffer_layout = Layout.of(statistics)
         self.parameters = torch.zeros(width, self.layout.length, device=device)
         self.statistics = torch.zeros(width, self.buffer_layout.length, device=device)
         self.velocity = torch.zeros_like(self.parameters)
@@ -58,15 +63,15 @@ class Stack(ABC):
         self.start = torch.zeros_like(self.parameters) if proximal else None
         self.drift = torch.zeros_like(self.parameters) if drift else None
         self.mu = torch.zeros((), device=device)
-        self.counters = {  # num_batches_tracked of each BatchNorm
-            name: torch.zeros(width, dtype=torch.long, device=device)
-            for name, value in buffers
-            if not value.is_floating_point()
+        self.buffers = {  # all others, such as the number of batches that a BatchNorm has seen
+            name: torch.zeros(width, *value.shape, dtype=value.dtype, device=device)
+            for name, value in model.named_buffers()
+            if name not in self.buffer_layout.places
         }
         self.row = torch.full((width, Row.length(recipe.batch_size)), -1, device=device)
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
-        self.weights = self.as_weights(self.parameters, self.statistics, self.counters)
+        self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
         self.enough = torch.full((width,), torch.inf, device=device)  # at which accuracy
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -95,7 +100,7 @@ class Stack(ABC):
             self.graph = record(self.whole_step)  # nobody is active yet, so that nothing moves meanwhile
         # Nearly always all clients begin at one point, which is then brought here only once.
         self.begin(0, jobs[0].start)
-        for rows in (self.parameters, self.statistics, *self.counters.values()):
+        for rows in (self.parameters, self.statistics, *self.buffers.values()):
             rows[1 : len(jobs)] = rows[0]
         for k, job in enumerate(jobs):
             if job.start is not jobs[0].start:
@@ -117,23 +122,23 @@ class Stack(ABC):
     def begin(self, k: int, start: Weights) -> None:
         self.layout.pack(start, self.parameters[k])
         self.buffer_layout.pack(start, self.statistics[k])
-        for name, counter in self.counters.items():
-            counter[k] = start[name]
+        for name, buffer in self.buffers.items():
+            buffer[k] = start[name]
 
     def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         count = len(jobs)
         weights = self.as_weights(
             self.parameters[:count].clone(),
             self.statistics[:count].clone(),
-            {name: counter[:count].clone() for name, counter in self.counters.items()},
+            {name: buffer[:count].clone() for name, buffer in self.buffers.items()},
         )
         # Only who may stop early has to be asked how far they got, which waits for the device.
         steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
         return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
-    def as_weights(self, parameters: Tensor, statistics: Tensor, counters: Weights) -> list[Weights]:
+    def as_weights(self, parameters: Tensor, statistics: Tensor, buffers: Weights) -> list[Weights]:
         """Views of each client's tensors, by name, in the model's own order."""
-        views = self.layout.views(parameters) | self.buffer_layout.views(statistics) | counters
+        views = self.layout.views(parameters) | self.buffer_layout.views(statistics) | buffers
         names = list(self.model.state_dict())
         of_clients = zip(*(views[name].unbind(0) for name in names), strict=True)
         return [dict(zip(names, tensors, strict=True)) for tensors in of_clients]

@@ -17,8 +17,10 @@ from typing import Any
 import torch
 
 from fedactive.data.preprocess import Normalise
+from fedactive.engines.engine import prepared_model
 from fedactive.federated.local_sgd import LocalJob, LocalResult, train
 from fedactive.federated.weights import Weights
+from fedactive.registry import load_plugin
 
 
 def pack(weights: Weights) -> dict[str, Any]:
@@ -53,12 +55,14 @@ def unpack_result(packed: tuple[dict[str, Any], int]) -> LocalResult:
 
 
 def serve(pipe: Connection, images_file: int) -> None:
-    shape, mean, std, spec, recipe = pipe.recv()
+    shape, mean, std, spec, recipe, plugin = pipe.recv()
+    if plugin is not None:
+        load_plugin(plugin)
     # Mapped, not read: all workers share one copy of the images in the page cache.
     mapped = mmap.mmap(images_file, 0, access=mmap.ACCESS_COPY)
     images = torch.frombuffer(mapped, dtype=torch.uint8).view(shape)
     normalise = Normalise(mean, std, images.device)
-    model = spec.build().to(memory_format=torch.channels_last)
+    model = prepared_model(spec, images.device)
     while True:
         packed = pipe.recv()
         try:

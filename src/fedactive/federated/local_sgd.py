@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
 from fedactive.federated.weights import Weights
-from fedactive.models import Classifier
+from fedactive.models.classifier import Classifier
+from fedactive.models.spec import seeded
 
 # Images of at most 32x32 at a time: enough to keep the device busy, little enough to fit.
 INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}
@@ -72,6 +73,15 @@ def train(
     model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe, job: LocalJob
 ) -> LocalResult:
     """Run `job`; `images` are all training images, on the model's device."""
+    if model.draws:  # from the job's own seed, so that it does not matter where and when it is run
+        with seeded(job.shuffle, images.device):
+            return descend(model, images, normalise, recipe, job)
+    return descend(model, images, normalise, recipe, job)
+
+
+def descend(
+    model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe, job: LocalJob
+) -> LocalResult:
     device = images.device
     model.load_state_dict(job.start)
     count = len(job.samples)

@@ -23,6 +23,7 @@ class Classifier(nn.Module, ABC):
     paper: ClassVar[str]
 
     head: nn.Linear
+    draws: bool = False  # does training draw random numbers, as dropout does? An engine finds that out
 
     @abstractmethod
     def embed(self, images: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
@@ -10,9 +12,20 @@ import torch
 from fedactive.models.classifier import Classifier
 from fedactive.registry import MODELS
 
-BUILDING = Lock()  # held by one thread at a time: building seeds PyTorch's global generator and puts it back
+DRAWING = Lock()  # held by one thread at a time: there is one global generator
 
 register = MODELS.register
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed PyTorch's global generators inside the block; they are not ours to draw from, so put them back."""
+    cuda = [device] if device is not None and device.type == "cuda" else []
+    with DRAWING, torch.random.fork_rng(devices=cuda):
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            torch.cuda.manual_seed(seed)
+        yield
 
 
 @dataclass(frozen=True)
@@ -27,8 +40,7 @@ class ModelSpec:
     def build(self, seed: int = 0) -> Classifier:
         """Build the model; what its constructor draws follows the seed, in every process alike."""
         options = MODELS.all_options(self.name, self.options)
-        with BUILDING, torch.random.fork_rng(devices=()):  # that generator is not ours to draw from
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             model: Classifier = MODELS[self.name](self.image_shape, self.classes, **options)
             return model
 

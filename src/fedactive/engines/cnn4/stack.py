@@ -143,7 +143,7 @@ class CNN4Stack(Stack):
         running = self.buffer_layout.view(
             self.statistics, f"blocks.{i}.norm.running_mean"
         )  # then the variance
-        return [*parameters, running, self.counters[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
+        return [*parameters, running, self.buffers[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
         super().load(jobs)
