@@ -65,8 +65,8 @@ def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
 def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
     """Why clients cannot share steps in which some of a client's rows are empty; empty if they can.
 
-    The model is tried: what it makes of images must not depend on rows that are marked as empty, and no buffer
-    but BatchNorm's statistics may change.
+    The model is tried: what it makes of images must not depend on rows that are marked as empty, and no
+    buffer but BatchNorm's statistics may change.
     """
     if draws_in_training(model, image_shape):
         return "it draws random numbers in training, as dropout does"

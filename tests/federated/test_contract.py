@@ -1,0 +1,104 @@
+"""Every algorithm keeps the contract, the one that the document shows too; and it runs everywhere."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.experiment import Experiment
+from fedactive.federated import ALGORITHMS, Algorithm, Server, Update, average, register
+from fedactive.federated.contract import check_algorithm
+from fedactive.laboratory.run import run
+from fedactive.registry import load_plugin
+from support.documents import plugin_from
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_keeps_the_contract(name):
+    check_algorithm(ALGORITHMS.make(name))
+
+
+@pytest.mark.parametrize("name", ["fednova", "fedadam", "fedavgm"])
+def test_engines_and_resumption_agree_on_every_algorithm(name, small, tmp_path):
+    """Sequential and parallel, in one go and in two: the same numbers."""
+    whole = run(small(algorithm=name, strategy="random", rounds=2, runs_dir=tmp_path / "a"))
+    apart = small(algorithm=name, strategy="random", rounds=1, workers=2, runs_dir=tmp_path / "b")
+    run(apart)
+    resumed = run(replace(apart, rounds=2))
+    assert whole.metrics.equals(resumed.metrics)
+    assert whole.metrics["loss"].notna().all()
+
+
+def test_the_documents_example(small, tmp_path):
+    load_plugin(plugin_from("ALGORITHMS.md", tmp_path))
+    check_algorithm(ALGORITHMS.make("fedema", "decay=0.3"))
+    result = run(small(algorithm="fedema", algorithm_options="decay=0.3", rounds=2))
+    assert result.metrics.notna()["accuracy"].all()
+    with pytest.raises(
+        ConfigurationError, match=r"algorithm_options: decay: 2.0 was given, allowed is a number"
+    ):
+        small(algorithm="fedema", algorithm_options="decay=2")
+
+
+def test_a_changed_algorithm_does_not_go_on_with_the_old_ones_run(small, tmp_path):
+    file = plugin_from("ALGORITHMS.md", tmp_path)
+    load_plugin(file)
+    run(small(algorithm="fedema", rounds=1))
+    file.write_text(file.read_text().replace("1 - self.decay", "2 - self.decay"))
+    load_plugin(file)
+    with pytest.raises(UserError, match="algorithm fedema is not the same as when"):
+        run(small(algorithm="fedema", rounds=2))
+
+
+@dataclass(frozen=True)
+class Broken(Algorithm):
+    name, summary, paper = "broken", "", ""
+    how: str = ""
+
+    def client_start(self, server):
+        return {"own": {"n": torch.zeros(1)}} if self.how == "own state changes" else {}
+
+    def client_end(self, server, own, trajectory, samples):
+        if self.how == "own state changes":
+            own["own"]["n"] += 1
+        extra = {"weights": {}} if self.how == "a group called weights" else {}
+        return own, Update(samples + (self.how == "samples"), trajectory.weights, extra)
+
+    def server_end(self, server: Server, updates, clients):
+        match self.how:
+            case "the last one wins":
+                return replace(server, weights=updates[-1].weights)
+            case "a weight is lost":
+                return replace(server, weights={"head.bias": updates[0].weights["head.bias"]})
+            case "state grows":
+                return replace(server, weights=average(updates), state={"more": {}})
+            case "random":
+                noise = {name: value + torch.randn(value.shape) for name, value in server.weights.items()}
+                return replace(server, weights=noise)
+        return replace(server, weights=average(updates))
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("own state changes", "client_end changes what it is given"),
+        ("a group called weights", "cannot be called weights"),
+        ("samples", "another number of samples"),
+        ("the last one wins", "the order of updates matters"),
+        ("a weight is lost", "layer.weight|norm.running_var"),
+        ("state grows", "has the groups"),
+    ],
+)
+def test_what_an_algorithm_breaks_is_named(how, reason):
+    with pytest.raises((AssertionError, KeyError), match=reason):
+        check_algorithm(Broken(how))
+
+
+def test_names_of_ours_are_taken_and_parts_must_be_there():
+    with pytest.raises(UserError, match="algorithm named fedavg comes with fedactive"):
+        register(type("Mine", (Broken,), {"name": "fedavg"}))
+    with pytest.raises(UserError, match="algorithm Bare lacks name, summary, paper, server_end"):
+        register(type("Bare", (Algorithm,), {}))
+    with pytest.raises(ConfigurationError, match=r"algorithm: 'fedavgg' .*did you mean 'fedavg'"):
+        Experiment(algorithm="fedavgg")

@@ -1,0 +1,19 @@
+"""Code that documents show, to run what readers would."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def python_block(document: str) -> str:
+    """The first block of Python in a document."""
+    return re.findall(r"```python\n(.*?)```", (DOCS / document).read_text(encoding="utf-8"), re.DOTALL)[0]
+
+
+def plugin_from(document: str, folder: Path) -> Path:
+    """The document's example as a file, saved as the document says."""
+    text = (DOCS / document).read_text(encoding="utf-8")
+    file = folder / re.findall(r"as `(\w+\.py)`", text)[0]
+    file.write_text(python_block(document), encoding="utf-8")
+    return file
