@@ -60,7 +60,7 @@ def names(folder: Path) -> list[str]:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        return [fedactive.Experiment(**settings).name for settings in NAMED]
+        return [fedactive.Experiment.from_values(settings).name for settings in NAMED]
     finally:
         os.chdir(before)
 
