@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from fedactive.client import Client
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.algorithm import Server
 from fedactive.laboratory import run as laboratory
@@ -23,9 +24,10 @@ needs_ray = pytest.mark.skipif(
 
 
 @needs_ray
-def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
-    """With SCAFFOLD's variates travelling to and fro; and what Ray began, the laboratory goes on with."""
-    here = small(clients=10, rounds=2, fl_rounds=2, strategy="logo", algorithm="scaffold", participation=0.7)
+@pytest.mark.parametrize("algorithm", ["scaffold", "fednova"])
+def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path, algorithm):
+    """With what the algorithm sends travelling along; and what Ray began, the laboratory goes on with."""
+    here = small(clients=10, rounds=2, fl_rounds=2, strategy="logo", algorithm=algorithm, participation=0.7)
     there = replace(here, federation="flower-simulation", workers=2, runs_dir=tmp_path / "ray")
     config = tmp_path / "there.toml"
     config.write_text(there.to_toml())
@@ -49,7 +51,8 @@ def assert_same(result, expected):
 
 def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
     nowhere = small(dataset="cifar10", data_dir=tmp_path)
-    task = Task(nowhere, client=0, known=torch.zeros(0), own={}, server=Server({}), al_round=2)
+    client = Client(nowhere, 0, pool=torch.arange(5), first=torch.arange(2), budget=2)
+    task = Task(client, server=Server({}), al_round=2)
     answer = unpack(pack(outcome(query, unpack(pack(task)))))
     assert isinstance(answer, UserError)
     assert "fedactive data get cifar10" in str(answer)
