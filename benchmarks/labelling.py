@@ -35,8 +35,9 @@ SERVER = """
 import os, sys
 from pathlib import Path
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-from fedactive.sites.site.images import read_images
-from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.site.read_images import read_images
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
 from fedactive.sites.labels.store import LabelStore
 folder, size, classes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 images = read_images(folder / "images.npz", (3, size, size))

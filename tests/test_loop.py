@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 import torch
 
-from fedactive.laboratory.progress import Silent
 from fedactive.laboratory.run import run
 from fedactive.loop import choose_participants
+from fedactive.progress import Silent
 from fedactive.query import STRATEGIES
 
 

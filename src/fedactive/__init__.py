@@ -17,16 +17,16 @@ __all__ = ["Experiment", "Result", "Silent", "run"]
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
-    from fedactive.laboratory.progress import Silent
     from fedactive.laboratory.run import Result, run
+    from fedactive.progress import Silent
 
 
 def __getattr__(name: str) -> Any:
     """Import the public names when first used: worker processes need none of what they bring along."""
     if name not in __all__:
         raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
-    from fedactive import experiment
-    from fedactive.laboratory import progress, run
+    from fedactive import experiment, progress
+    from fedactive.laboratory import run
 
     return getattr({"Experiment": experiment, "Silent": progress}.get(name, run), name)
 

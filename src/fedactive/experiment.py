@@ -146,6 +146,9 @@ class Experiment:
         Path("runs"), "folder in which run folders are made", panel=MACHINE, identity=False
     )
 
+    # No option: the card of images that no catalogue has, as a plan between sites describes them.
+    described: DatasetCard | None = dataclasses.field(default=None, repr=False)
+
     def __post_init__(self) -> None:
         check_all(self)
         self._settle_dataset()
@@ -158,10 +161,12 @@ class Experiment:
         object.__setattr__(self, field, value)  # the class is frozen for everyone else
 
     def _settle_dataset(self) -> None:
-        if is_own_file(self.dataset):
+        if self.described is not None and self.dataset != self.described.name:
+            raise ConfigurationError("dataset", self.dataset, f"{self.described.name}, which is described")
+        if self.card is None and is_own_file(self.dataset):
             file = find_file(self.dataset, self.data_dir, self.dataset_sha256)
             self._settle("dataset_sha256", content_of(file))
-        elif self.dataset not in DATASETS:
+        elif self.card is None:
             raise unknown_name("dataset", self.dataset, DATASETS, ", or the path of an .npz file")
         elif self.dataset_sha256:
             raise ConfigurationError("dataset_sha256", self.dataset_sha256, f"none with {self.dataset}")
@@ -186,12 +191,17 @@ class Experiment:
 
     def _settle_rounds(self) -> None:
         if self.rounds == 0:
-            until = DATASETS.get(self.dataset, DatasetCard).label_until
+            until = self.card.label_until if self.card else DatasetCard.label_until
             self._settle("rounds", max(1, round(until / self.budget)))
         most = int(100 / self.budget) + 1  # one more for what rounding leaves
         if self.rounds > most:
             at_most = f"at most {most} with a budget of {self.budget:g}%"
             raise ConfigurationError("rounds", self.rounds, at_most)
+
+    @property
+    def card(self) -> DatasetCard | None:
+        """What is known of the dataset before it is read; nothing of an .npz file."""
+        return self.described or DATASETS.get(self.dataset)
 
     @property
     def name(self) -> str:
@@ -216,7 +226,7 @@ class Experiment:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 
     def to_toml(self) -> str:
-        return write_toml(options_of(Experiment), dataclasses.asdict(self))
+        return write_toml(options_of(Experiment), vars(self))
 
     @classmethod
     def from_toml(cls, text: str, **overrides: Any) -> Experiment:
@@ -224,8 +234,9 @@ class Experiment:
         return cls.from_values(parse_toml(text) | overrides)
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Experiment:
-        return cls(**parse(options_of(cls), upgraded(values)))
+    def from_values(cls, values: Mapping[str, Any], described: DatasetCard | None = None) -> Experiment:
+        """Read values of a TOML file or of flags; `described` are images that are in no catalogue."""
+        return cls(**parse(options_of(cls), upgraded(values)), described=described)
 
 
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:

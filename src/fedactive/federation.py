@@ -58,8 +58,8 @@ class Federation(Protocol):
     ) -> list[Update]:
         """One FL round of local training on these clients."""
 
-    def evaluate(self, weights: Weights) -> Evaluation | None:
-        """The global model on the test set; None in FL rounds whose model is not measured."""
+    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation | None:
+        """The global model after this FL round on the test set; None where it is not measured."""
 
     def snapshot(self) -> list[State]:
         """The algorithm's state on each client, for the checkpoint."""

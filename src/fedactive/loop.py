@@ -14,7 +14,7 @@ import torch
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import make_algorithm
 from fedactive.federation import Federation
-from fedactive.laboratory.progress import Progress
+from fedactive.progress import Progress
 from fedactive.randomness import Randomness
 from fedactive.record.run_folder import Run
 
@@ -52,7 +52,7 @@ def federated_active_learning(
             if updates:  # none while nobody has a label: people may have skipped all they were asked
                 state.server = algorithm.server_end(state.server, updates, federation.clients)
             trained = time.perf_counter()
-            evaluation = federation.evaluate(state.server.weights)
+            evaluation = federation.evaluate(state.server.weights, r, t)
             if evaluation is not None:
                 state.add_evaluation(r, t, evaluation)
             state.add_seconds(r, {"training": trained - begun, "evaluation": time.perf_counter() - trained})

@@ -13,6 +13,7 @@ import sys
 import time
 import zlib
 from contextlib import closing
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -28,14 +29,17 @@ from fedactive.cli.sites import site_app
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.files import write_json
-from fedactive.sites.coordinator import coordinator as admission
-from fedactive.sites.coordinator.coordinator import Coordinator
-from fedactive.sites.coordinator.journal import Journal, read_status
-from fedactive.sites.coordinator.watch import display, how_it_ended, table_of
+from fedactive.sites.coordinator import folder as admission
+from fedactive.sites.coordinator.display import make_table, open_display
+from fedactive.sites.coordinator.folder import Coordinator
+from fedactive.sites.coordinator.journal import Journal
+from fedactive.sites.coordinator.launch import explain_end
+from fedactive.sites.coordinator.status import FINISHED, STARTING, Phase, Status, read_status
 from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, gate
 from fedactive.sites.flower.processes import free_port
 from fedactive.sites.keys import make_site_key, read_public_key
-from fedactive.sites.site.site import Site, read_test_images
+from fedactive.sites.site.folder import Site
+from fedactive.sites.site.labelled_images import read_test_images
 
 CLASSES = ("cat", "dog")
 
@@ -178,7 +182,7 @@ def test_a_signal_ends_a_site_in_good_order_also_while_it_trains(tmp_path):
 import signal, sys, threading, time, torch
 from pathlib import Path
 from fedactive.cli.app import sites as commands
-from fedactive.sites.site.site import Site
+from fedactive.sites.site.folder import Site
 
 training = threading.Event()
 
@@ -235,7 +239,7 @@ def admitted(coordinator, count, dismissed=()):
 
 
 def site_of(k, dismissed=False):
-    return admission.Site(f"site {k}", k, f"key {k}", dismissed)
+    return admission.Member(f"site {k}", k, f"key {k}", dismissed)
 
 
 def test_a_run_goes_on_with_the_sites_it_began_with(coordinator):
@@ -551,10 +555,10 @@ def test_the_status_of_a_run_is_shown_site_by_site():
     sites["[/b] east"] = {}  # no markup, whatever it looks like
     sites["west"] = {"dismissed": True, "online": False}
     sites["north"]["last_seen"] = time.time() + 3600  # the clock was set back since
-    status = {"phase": "AL round 1", "sites": sites, "dropped": [{"what": "south sent nonsense"}]}
+    status = Status(Phase("labelling", 1), sites, 0.5, [{"what": "south sent nonsense"}])
     console = Console(width=100)
     with console.capture() as shown:
-        console.print(table_of(status | {"accuracy": 0.5}))
+        console.print(make_table(status))
     for words in (
         "north",
         "online",
@@ -565,18 +569,18 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         " 0 s ago",
         "50.0%",
         "dropped: south sent nonsense",
-        "AL round 1",
+        "AL round 1: people are labelling",
     ):
         assert words in shown.get()
 
 
 def test_without_a_terminal_lines_say_what_happens_and_why_it_does_not(capsys):
-    status = {"phase": "waiting for south", "sites": {"north": {"labelled_in_all": 7}}, "dropped": []}
-    with display() as show:
+    status = Status(Phase("waiting", sites=("south",)), {"north": {"labelled_in_all": 7}})
+    with open_display() as show:
         for _ in range(3):
             show(status)
-            status["dropped"] += [{"time": 1.0, "what": "south has other classes"}]
-        show(status | {"phase": "finished"})
+            status.dropped.append({"time": 1.0, "what": "south has other classes"})
+        show(replace(status, phase=FINISHED))
     assert capsys.readouterr().out.splitlines() == [
         "waiting for south; labelled: north 7",
         "dropped: south has other classes",
@@ -585,25 +589,25 @@ def test_without_a_terminal_lines_say_what_happens_and_why_it_does_not(capsys):
 
 
 def test_the_same_command_is_advised_where_it_helps():
-    assert "the same command goes on" in how_it_ended({"phase": "AL round 1: FL round 2 of 4"})
-    assert (
-        how_it_ended({"phase": "stopped: budget: 0.5 was given"}) == "the run stopped: budget: 0.5 was given"
-    )
+    assert "the same command goes on" in explain_end(Status(Phase("training", 1, 2, 4)))
+    stopped = Status(Phase("stopped", reason="budget: 0.5 was given"))
+    assert explain_end(stopped) == "the run stopped: budget: 0.5 was given"
 
 
 def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
-    assert read_status(tmp_path)["phase"] == "starting"
+    assert read_status(tmp_path).phase == STARTING
     before = Journal(tmp_path, ["north", "south"])
-    before.note(0, labelled_in_all=7)
-    before.online({0})
-    before.dropped(1, "sent nonsense")
-    before.phase("AL round 1: FL round 2 of 4")
+    before.update_site(0, labelled_in_all=7)
+    before.set_online({0})
+    before.add_dropped(1, "sent nonsense")
+    before.enter(Phase("training", 1, 2, 4))
     after = Journal(tmp_path, ["north", "south"])
     assert after.run == before.run
-    after.phase("AL round 1: FL round 3 of 4")
+    after.enter(Phase("training", 1, 3, 4))
     status = read_status(tmp_path)
-    assert status["sites"]["north"] == {"labelled_in_all": 7, "online": False}
-    assert [item["what"] for item in status["dropped"]] == ["south sent nonsense"]
+    assert str(status.phase) == "AL round 1: FL round 3 of 4"
+    assert status.sites["north"] == {"labelled_in_all": 7, "online": False}
+    assert [item["what"] for item in status.dropped] == ["south sent nonsense"]
 
 
 def test_a_deadline_counts_from_the_rounds_beginning_by_the_plan_of_now(tmp_path):

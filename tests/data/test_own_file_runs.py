@@ -17,8 +17,8 @@ from fedactive.analysis.results import read_runs
 from fedactive.data import Dataset
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
-from fedactive.laboratory.progress import Silent
 from fedactive.models import MODELS
+from fedactive.progress import Silent
 from fedactive.record.export import export
 from fedactive.sites.coordinator.plan import Plan
 

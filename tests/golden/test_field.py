@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from pathlib import Path
 
 import pytest
 
-from .cases import HERE, SMALL
+from .cases import SMALL
 from .outcome import Outcome, assert_as_recorded, load, outcome, same_arithmetic
 
 EXPECTED = load()
@@ -21,20 +20,15 @@ ALGORITHMS = {
 
 def field(settings: dict[str, object], folder: Path) -> Outcome:
     """A run of three sites in this process, over a transport that is a function call."""
-    sys.path.append(str(HERE.parent / "sites"))
-    from fedactive.runs import read_checkpoint
-    from fedactive.sites.plan import Plan, Rules
-    from loopback import loopback
-
-    from fedactive.data import DATASETS
     from fedactive.experiment import Experiment
-    from fedactive.sites import field
+    from fedactive.record.run_folder import read_checkpoint
+    from fedactive.sites.coordinator.plan import FieldPlan, Rules
+    from fedactive.sites.coordinator.run_plan import run_plan
+    from support.loopback import loopback
 
-    sys.path.pop()
-    experiment = Experiment(**(SMALL | settings), runs_dir=folder / "coordinator")
+    experiment = Experiment.from_values(SMALL | settings | {"runs_dir": folder / "coordinator"})
     transport = loopback(experiment, folder)
-    plan = Plan(experiment, DATASETS[experiment.dataset], Rules())
-    result = field.run(plan, transport, ["north", "south", "west"])
+    result = run_plan(FieldPlan(experiment, Rules()), transport, ["north", "south", "west"])
     labels = [annotator.store.labels() for annotator in transport.annotators]
     weights = read_checkpoint(result.folder / "checkpoint.pt").server.weights
 

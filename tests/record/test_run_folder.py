@@ -16,8 +16,8 @@ import fedactive.laboratory.run
 import fedactive.record.run_folder
 from fedactive.errors import RunError
 from fedactive.files import write_atomically
-from fedactive.laboratory.progress import Silent
 from fedactive.laboratory.run import run
+from fedactive.progress import Silent
 from fedactive.record.run_folder import Run
 
 TABLES = ("metrics", "selections", "clients")

@@ -16,8 +16,8 @@ import pytest
 
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.sites.coordinator import watch
-from fedactive.sites.coordinator.journal import read_status
+from fedactive.sites.coordinator import launch
+from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.rehearsal import Rehearsal, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -106,14 +106,14 @@ def test_the_run_ends_and_no_label_is_lost(tmp_path):
             """What a person does: give the same command again."""
             while not results:
                 try:
-                    results.append(watch.run(coordinator, plan))
+                    results.append(launch.run(coordinator, plan))
                 except UserError:
                     time.sleep(1)
 
         insisting = threading.Thread(target=insist, daemon=True)
         insisting.start()
         for phase, accident in ACCIDENTS.items():
-            wait_for(lambda p=phase: p in read_status(folder)["phase"], phase, 400)
+            wait_for(lambda p=phase: p in str(read_status(folder).phase), phase, 400)
             accident(rehearsal)
             if "labelling" in phase:
                 Hesitating.may_answer.set()

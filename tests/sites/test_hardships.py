@@ -16,15 +16,15 @@ import pytest
 import torch
 from PIL import Image
 
-from fedactive.data import DATASETS
 from fedactive.errors import UserError
 from fedactive.query import STRATEGIES
 from fedactive.record.run_folder import read_checkpoint
-from fedactive.sites.coordinator import correspondence, field
-from fedactive.sites.coordinator.plan import Plan, Rules
+from fedactive.sites.coordinator import correspondence
+from fedactive.sites.coordinator.plan import FieldPlan, Rules
+from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.labels.store import LabelStore, StoreError
 from fedactive.sites.messages import NO_LABELS, NOT_ASKED, PROBLEMS
-from fedactive.sites.site.site import Site
+from fedactive.sites.site.folder import Site
 from fedactive.sites.site.trainer import Trainer
 from support.lacking import lacking
 from support.loopback import loopback
@@ -40,7 +40,7 @@ def no_pauses(monkeypatch):
 
 def run_field(experiment, folder, transport, **rules):
     experiment = dataclasses.replace(experiment, runs_dir=folder / "coordinator")
-    return field.run(Plan(experiment, DATASETS[experiment.dataset], Rules(**rules)), transport, NAMES)
+    return run_plan(FieldPlan(experiment, Rules(**rules)), transport, NAMES)
 
 
 # ----------------------------------------------------------------------------------------- the disk is full
@@ -207,8 +207,8 @@ def test_people_are_asked_again_for_what_a_backup_does_not_know(small, tmp_path,
     again = transport.annotators[0].store.rounds.find(run, 2)
     for kept in ("strategy", "overlap", "deadline"):
         assert getattr(again, kept) == getattr(before, kept)
-    session = transport.trainers[0].session
-    assert session.simulation.labelled() == [3 * session.simulation.split.budget]
+    client = transport.trainers[0].site_run.client
+    assert len(client.labelled) == 3 * client.budget
 
 
 def test_a_restored_site_says_what_is_pending(small, tmp_path):
@@ -227,7 +227,7 @@ def test_a_restored_site_says_what_is_pending(small, tmp_path):
 
     transport.tamper = restore_at_first
     run_field(experiment, tmp_path, transport)
-    budget = transport.trainers[0].session.simulation.split.budget
+    budget = transport.trainers[0].site_run.client.budget
     assert statuses == [(budget, budget), (budget, 0)]
 
 

@@ -13,7 +13,7 @@ from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Reply, Request
-from fedactive.sites.site.session import Holdings
+from fedactive.sites.site.site_run import Holdings
 from fedactive.sites.site.trainer import Trainer
 
 
@@ -88,10 +88,10 @@ def loopback(experiment: Experiment, folder: Path) -> Loopback:
 
 
 def site_selections(trainer: Trainer, run: str, rounds: int) -> list[list[int]]:
-    session = trainer.session
-    assert session is not None
-    assert session.run == run
-    return [session.asked.find(r)["samples"] for r in range(1, rounds + 1)]
+    site_run = trainer.site_run
+    assert site_run is not None
+    assert site_run.run == run
+    return [site_run.queries.find(r)["samples"] for r in range(1, rounds + 1)]
 
 
 __all__ = ["Annotator", "Loopback", "holdings", "loopback", "site_selections", "truths"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fedactive.sites.coordinator.coordinator import Coordinator
+from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower.gate import Gate
 
 

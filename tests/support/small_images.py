@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fedactive.sites.site.images import ImagePool, read_images
+from fedactive.sites.site.image_pool import ImagePool
+from fedactive.sites.site.read_images import read_images
 
 
 def make_images(path: Path, count: int = 60, size: int = 24) -> ImagePool:

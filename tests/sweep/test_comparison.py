@@ -19,8 +19,8 @@ from rich.console import Console
 import fedactive.sweep.comparison
 from fedactive.cli.app import print_result
 from fedactive.errors import RunError
-from fedactive.laboratory.progress import Silent
 from fedactive.laboratory.run import run
+from fedactive.progress import Silent
 from fedactive.registry import load_plugin
 from fedactive.sweep.comparison import Comparison, Job, progress_line
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fedactive.cli.app import print_result
 from fedactive.experiment import Experiment
-from fedactive.sites.coordinator import watch
+from fedactive.sites.coordinator import launch
 from fedactive.sites.rehearsal import Rehearsal
 
 PLAN = """
@@ -36,7 +36,7 @@ def main() -> None:
     experiment = Experiment(dataset="digits", clients=3, augment="none")
     with Rehearsal(folder, experiment) as rehearsal:
         plan = rehearsal.coordinator.keep_plan(PLAN)
-        result = watch.run(rehearsal.coordinator, plan)
+        result = launch.run(rehearsal.coordinator, plan)
         print_result(result)
     console.print(f"all ended; {time.monotonic() - begun:.0f} s in all, folders: {folder}", soft_wrap=True)
 

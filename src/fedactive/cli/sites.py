@@ -32,7 +32,7 @@ def coordinator_init(
 ) -> None:
     """Make a coordinator: a folder with its own certificate authority, and an invitation for sites."""
     with the_extra():
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator.folder import Coordinator
     coordinator = Coordinator.init(folder, address)
     print(f"give sites this file, by a way they trust: {coordinator.folder / 'invitation.toml'}")
 
@@ -44,10 +44,10 @@ def coordinator_serve(
 ) -> None:
     """Be there for the sites, until Ctrl-C."""
     with the_extra():
-        from fedactive.sites.coordinator import serving
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator.folder import Coordinator
+        from fedactive.sites.coordinator.serve import serve
     prepare_to_serve()
-    serving.serve(Coordinator(folder), host)
+    serve(Coordinator(folder), host)
 
 
 @coordinator_app.command("admit")
@@ -58,7 +58,7 @@ def coordinator_admit(
 ) -> None:
     """Let a site take part."""
     with the_extra():
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator.folder import Coordinator
     print(f"{Coordinator(folder).admit(public_key, name).name} is admitted")
 
 
@@ -69,7 +69,7 @@ def coordinator_dismiss(
 ) -> None:
     """Let a site take no part any more, neither in new runs nor in those going on."""
     with the_extra():
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator.folder import Coordinator
     Coordinator(folder).dismiss(name)
     print(f"{name} is dismissed")
 
@@ -81,8 +81,8 @@ def coordinator_run(
 ) -> None:
     """Start a run and watch it, or go on watching. Ctrl-C leaves the run going on."""
     with the_extra():
-        from fedactive.sites.coordinator import watch
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator import launch
+        from fedactive.sites.coordinator.folder import Coordinator
     from fedactive.cli.app import print_result, read_config
 
     coordinator = Coordinator(folder)
@@ -91,7 +91,7 @@ def coordinator_run(
     for name in [site.name for site in coordinator.sites() if site not in taking_part]:
         print(f"{name} was admitted after this run began and takes part in the next", file=sys.stderr)
     try:
-        print_result(watch.run(coordinator, kept))
+        print_result(launch.run(coordinator, kept))
     except KeyboardInterrupt:
         print("\na run that has begun goes on; the same command shows it again", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -104,12 +104,12 @@ def coordinator_stop(
 ) -> None:
     """Stop a run. `run` goes on with it."""
     with the_extra():
-        from fedactive.sites.coordinator import watch
-        from fedactive.sites.coordinator.coordinator import Coordinator
+        from fedactive.sites.coordinator import launch
+        from fedactive.sites.coordinator.folder import Coordinator
     from fedactive.cli.app import read_config
 
     coordinator = Coordinator(folder)
-    watch.stop(coordinator, coordinator.parse_plan(read_config(plan)))
+    launch.stop(coordinator, coordinator.parse_plan(read_config(plan)))
     print("the run is stopped; `fedactive coordinator run` with the same plan goes on with it")
 
 
@@ -126,7 +126,7 @@ def site_init(
     """Make a site: a folder with its own key pair."""
     with the_extra():
         from fedactive.sites.names import checked_name
-        from fedactive.sites.site.site import Site
+        from fedactive.sites.site.folder import Site
     site = Site.init(folder, checked_name(name or folder.resolve().name), images, classes, test)
     print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
 
@@ -138,7 +138,7 @@ def site_join(
 ) -> None:
     """Join a coordinator."""
     with the_extra():
-        from fedactive.sites.site.site import Site
+        from fedactive.sites.site.folder import Site
     print(f"joined the coordinator at {Site.open(folder).join(invitation).address}")
 
 
@@ -152,7 +152,7 @@ def site_annotator(
 ) -> None:
     """Add somebody who labels, and show the token to sign in with, this once."""
     with the_extra():
-        from fedactive.sites.site.site import Site
+        from fedactive.sites.site.folder import Site
     if remove and (renew or lead):
         raise ConfigurationError("annotator", f"--remove {'--renew' if renew else '--lead'}", "one of them")
     with closing(Site.open(folder).store()) as store:
@@ -178,7 +178,7 @@ def site_close(
     next round asks as usual.
     """
     with the_extra():
-        from fedactive.sites.site.site import Site
+        from fedactive.sites.site.folder import Site
     with closing(Site.open(folder).store()) as store:
         if run is not None:
             closed = store.rounds.close_run(run)
@@ -204,14 +204,15 @@ def site_serve(
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
     with the_extra():
-        from fedactive.sites.site.site import Site
+        from fedactive.sites.site.folder import Site
+        from fedactive.sites.site.serve import serve
     if (certificate is None) != (key is None):
         given = str(certificate or key)
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
     pair = (certificate, key) if certificate and key else None
     try:
-        Site.open(folder).serve(host, port, pair, device, guess)
+        serve(Site.open(folder), host, port, pair, device, guess)
     except SystemExit:
         # All is closed. But a training that is going on cannot be told to end, and under it Python would
         # abort, with images in the core dump; what it would have sent is asked for again.

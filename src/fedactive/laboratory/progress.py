@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -21,36 +20,18 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 
 from fedactive.experiment import Experiment, strategy_label
+from fedactive.progress import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
 SECONDS_OF_SPEED = 600.0  # that tell how long it will take
-
-
-class Progress(Protocol):
-    """What the loop tells about itself."""
-
-    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
-    def querying(self, al_round: int) -> None: ...
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None: ...
-    def end(self) -> None: ...
 
 
 def caption(experiment: Experiment) -> str:
     return f"{strategy_label(vars(experiment))}, seed {experiment.seed}"
 
 
-class Silent:
-    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
-    def querying(self, al_round: int) -> None: ...
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None: ...
-    def end(self) -> None: ...
-
-
 class Lines:
     """A line at the end of each AL round, and one now and then while a long one goes on."""
-
-    BEGUN = re.compile(r"after (\d+) FL rounds")
-    TRAINED = re.compile(r"AL round (\d+)/\d+(?:, FL round (\d+)/\d+)?, test accuracy ([\d.]+%)")
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file  # None: standard output
@@ -80,17 +61,6 @@ class Lines:
 
     def say(self, line: str) -> None:
         print(line, file=self.file, flush=True)
-
-    @classmethod
-    def read(cls, lines: str, fl_rounds: int) -> tuple[int, tuple[str, str] | None]:
-        """What they tell: how many FL rounds are done, the last AL round and its accuracy."""
-        begun = cls.BEGUN.search(lines)
-        trained = cls.TRAINED.findall(lines)
-        if not trained:
-            return int(begun[1]) if begun else 0, None
-        al_round, fl_round, accuracy = trained[-1]
-        done = (int(al_round) - 1) * fl_rounds + int(fl_round) if fl_round else int(al_round) * fl_rounds
-        return done, (al_round, accuracy)
 
 
 def make_bars(captions: Sequence[str], console: Console) -> RichProgress:

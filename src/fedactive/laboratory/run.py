@@ -14,10 +14,12 @@ from fedactive.engines import Engine, EngineShelf, choose_device
 from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment
 from fedactive.federation import Federation
-from fedactive.laboratory.progress import Progress, make_progress
+from fedactive.laboratory.progress import make_progress
+from fedactive.laboratory.progress_file import ProgressFile
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split, split
 from fedactive.loop import federated_active_learning
+from fedactive.progress import Progress
 from fedactive.record.run_folder import Run
 from fedactive.record.state import round_accuracy
 
@@ -82,7 +84,7 @@ def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -
         # Clients that train elsewhere leave the evaluation to the engine here, which is no work for many.
         engine = engines.get(replace(experiment, workers=1) if away else experiment, dataset)
         folder.begin(clients.pools, str(engine.device), experiment.federation if away else engine.name)
-        state = folder.state
+        state, progress = folder.state, ProgressFile(progress)
         progress.begin(experiment, (state.al_round - 1) * experiment.fl_rounds + state.fl_round)
         try:
             with federation_of(experiment)(experiment, clients, engine) as federation:

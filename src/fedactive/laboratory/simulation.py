@@ -61,7 +61,7 @@ class Simulation:
         chosen = [self.members[k] for k in participants]
         return train_together(chosen, self.engine, self.algorithm.sent(server), al_round, fl_round)
 
-    def evaluate(self, weights: Weights) -> Evaluation:
+    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation:
         return self.engine.evaluate(weights)
 
     # --- the checkpoint

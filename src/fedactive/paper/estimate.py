@@ -127,7 +127,7 @@ def speed(experiment: Experiment, seconds: float) -> Work:
             begun = time.perf_counter()
             federation.train(server, 1, 0, range(K))
             trained = time.perf_counter()
-            federation.evaluate(server.weights)
+            federation.evaluate(server.weights, 1, 0)
             return Work(trained - begun, time.perf_counter() - trained)
 
         fl_round()  # to warm up: workers start, kernels are chosen

@@ -26,9 +26,9 @@ from fedactive.data import load
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
-from fedactive.sites.coordinator.coordinator import Coordinator
+from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower import processes
-from fedactive.sites.site.site import Site
+from fedactive.sites.site.folder import Site
 
 NAMES = ("north", "south", "west", "east")
 SECONDS_TO_START = 120.0

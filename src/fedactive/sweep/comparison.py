@@ -24,7 +24,8 @@ from rich.progress import Task, TaskID
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ERROR, RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
-from fedactive.laboratory.progress import Lines, caption, make_bars
+from fedactive.laboratory.progress import caption, make_bars
+from fedactive.laboratory.progress_file import progress_path, read_milestone
 from fedactive.laboratory.run import Result
 from fedactive.record.run_folder import first_round_file, is_finished
 from fedactive.record.state import divergence
@@ -46,7 +47,7 @@ class Job:
     log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
     begun: float = 0.0
     apart: bool = False  # in a process of its own, since the one of all ended under it
-    fl_rounds: int = 0  # done, as far as its log tells
+    fl_rounds: int = 0  # done, as far as is known
     note: str = "starting"
     failed: bool = False
     bar: TaskID | None = None  # while it is running
@@ -75,12 +76,14 @@ class Job:
         reasons = [line for line in lines if line.startswith(ERROR)]  # others may write here at the same time
         return (reasons or lines or ["no output"])[-1]
 
-    def look(self) -> None:
-        """Read from the log how far the run has got."""
-        self.fl_rounds, last = Lines.read(self.read_log(), self.experiment.fl_rounds)
-        if last:
-            al_round, accuracy = last
-            self.note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy}"
+    def update(self) -> None:
+        """Read how far the run has got."""
+        milestone = read_milestone(self.experiment)
+        if milestone is not None:
+            self.fl_rounds = milestone.fl_rounds
+            if milestone.accuracy is not None:
+                of = f"{milestone.al_round}/{self.experiment.rounds}"
+                self.note = f"AL {of}  accuracy {milestone.accuracy:.1%}"
 
     def read_log(self) -> str:
         log = self.log.read_bytes() if self.log.exists() else b""
@@ -125,7 +128,7 @@ class Comparison:
                     for job in list(running):
                         assert job.process is not None
                         assert job.bar is not None
-                        job.look()
+                        job.update()
                         bars.update(job.bar, completed=job.fl_rounds, note=job.note)
                         if job.process.poll() is not None:
                             bars.remove_task(job.bar)
@@ -167,6 +170,7 @@ class Comparison:
             config.write_text(job.experiment.to_toml(), encoding="utf-8")
             job.log.touch()
             job.log_begins = job.log.stat().st_size
+            progress_path(job.experiment).unlink(missing_ok=True)  # of an earlier attempt
         except OSError as error:
             raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
         job.begun = time.monotonic()

@@ -7,10 +7,10 @@ import logging
 import pytest
 import torch
 
-from fedactive.federated.algorithm import Server
+from fedactive.federated.algorithm import Server, Update
 from fedactive.models import MODELS, ModelSpec
 from fedactive.sites.coordinator.checks import BadReplyError, check_update
-from fedactive.sites.flower.server_app import LONGEST_ENTRY, PlainFormatter
+from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.messages import Reply
 
@@ -35,7 +35,7 @@ def test_absurd_statistics_are_dropped(model, statistic, value, reason):
     for absurd in (value, -value):
         spoiled = weights | {name: torch.full_like(weights[name], absurd)}
         with pytest.raises(BadReplyError, match="variance" if absurd < 0 and "var" in name else reason):
-            check_update(Reply({"samples": 5}, spoiled), Server(weights), largest_step=10)
+            check_update(Reply({"samples": 5}, spoiled), Server(weights), Update(1, weights), largest_step=10)
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
@@ -46,7 +46,9 @@ def test_statistics_may_follow_images_of_any_scale(model):
     statistics |= {name: w * 100**2 for name, w in weights.items() if name.endswith("running_var")}
     statistics |= {name: w + 500 for name, w in weights.items() if name.endswith("num_batches_tracked")}
     assert len(statistics) >= 12
-    check_update(Reply({"samples": 5}, weights | statistics), Server(weights), largest_step=0.01)
+    check_update(
+        Reply({"samples": 5}, weights | statistics), Server(weights), Update(1, weights), largest_step=0.01
+    )
 
 
 TO_THE_TERMINAL = "\x1b]0;title\x07\x1b[2J\x9b31m\n12:00:00 south was dismissed"
@@ -59,7 +61,7 @@ def test_a_reason_names_nothing_that_a_site_made_up(name, missing):
     sent = {n: w for n, w in weights.items() if n not in missing} | {name: torch.zeros(1)}
     reply = decode_reply(encode_reply(Reply({"samples": 5}, sent)))
     with pytest.raises(BadReplyError) as reason:
-        check_update(reply, Server(weights), largest_step=10)
+        check_update(reply, Server(weights), Update(1, weights), largest_step=10)
     problem = "head.bias missing" if missing else "1 more than it has"
     assert str(reason.value) == f"sent weights that do not fit the model: {problem}"
 

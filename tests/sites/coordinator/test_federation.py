@@ -12,14 +12,14 @@ import torch
 
 from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.report import write_report
-from fedactive.data import DATASETS
 from fedactive.data.budget import budget_per_client
 from fedactive.errors import RunError
 from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.split import split
 from fedactive.record.run_folder import read_checkpoint
-from fedactive.sites.coordinator import correspondence, field
-from fedactive.sites.coordinator.plan import Plan, Rules
+from fedactive.sites.coordinator import correspondence
+from fedactive.sites.coordinator.plan import FieldPlan, Rules
+from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, Reply, Request
 from support.loopback import loopback, site_selections
 
@@ -33,7 +33,7 @@ def no_pauses(monkeypatch):
 
 def plan_of(experiment, tmp_path, **rules):
     experiment = dataclasses.replace(experiment, runs_dir=tmp_path / "coordinator")
-    return Plan(experiment, DATASETS[experiment.dataset], Rules(**rules))
+    return FieldPlan(experiment, Rules(**rules))
 
 
 def weights_of(folder):
@@ -53,7 +53,7 @@ def test_sites_give_the_laboratorys_numbers(small, digits, tmp_path, changes):
     experiment = small(**changes)
     lab = laboratory.run(experiment)
     transport = loopback(experiment, tmp_path)
-    result = field.run(plan_of(experiment, tmp_path), transport, NAMES)
+    result = run_plan(plan_of(experiment, tmp_path), transport, NAMES)
 
     pools = split(experiment, digits.train_labels, 10).pools
     run = json.loads((result.folder / "field.json").read_text())["run"]
@@ -72,7 +72,7 @@ def test_sites_give_the_laboratorys_numbers(small, digits, tmp_path, changes):
 def test_a_run_of_the_field_can_be_reported(small, tmp_path):
     experiment = small(rounds=2, fl_rounds=3, strategy="entropy")
     transport = loopback(experiment, tmp_path)
-    result = field.run(plan_of(experiment, tmp_path, evaluate_every=2), transport, NAMES)
+    result = run_plan(plan_of(experiment, tmp_path, evaluate_every=2), transport, NAMES)
     assert result.metrics.query("model == 'global'")["fl_round"].tolist() == [2, 3, 2, 3]
     assert set(result.selections["sample"]) == set(result.selections["label"]) == {-1}
     assert not write_report([result.folder], tmp_path / "report.html", None).skipped
@@ -83,7 +83,7 @@ def test_the_accuracy_of_a_round_is_that_of_its_last_five_fl_rounds_however_few_
 ):
     experiment = small(rounds=1, fl_rounds=9, strategy="random", lr=0.1)
     transport = loopback(experiment, tmp_path)
-    result = field.run(plan_of(experiment, tmp_path, evaluate_every=4), transport, NAMES)
+    result = run_plan(plan_of(experiment, tmp_path, evaluate_every=4), transport, NAMES)
     measured = result.metrics.query("model == 'global'").set_index("fl_round")["accuracy"]
     assert measured.index.tolist() == [4, 8, 9]
     assert measured[4] != measured[[8, 9]].mean()
@@ -112,7 +112,7 @@ def run_with(small, tmp_path, transport=None, rules=None, dismissed=set, **chang
     experiment = small(**({"rounds": 2, "fl_rounds": 2, "strategy": "random"} | changes))
     transport = transport or loopback(experiment, tmp_path)
     plan = plan_of(experiment, tmp_path, **(rules or {}))
-    return transport, lambda: field.run(plan, transport, NAMES, dismissed)
+    return transport, lambda: run_plan(plan, transport, NAMES, dismissed)
 
 
 def status_of(result):
@@ -149,7 +149,7 @@ def test_a_site_that_is_away_is_asked_when_it_comes_back(small, tmp_path):
 
     transport.tamper = come_back
     result = run()
-    assert result.metrics["labelled"].max() == 6 * transport.trainers[0].session.simulation.split.budget
+    assert result.metrics["labelled"].max() == 6 * transport.trainers[0].site_run.client.budget
 
 
 def test_nobody_waits_for_a_site_that_was_dismissed_before_it_ever_came(small, tmp_path):
@@ -241,7 +241,7 @@ def test_a_quorum_ends_a_round_and_late_labels_count_from_the_next(small, tmp_pa
 
     transport.tamper = wake_up
     result = run()
-    budget = transport.trainers[0].session.simulation.split.budget
+    budget = transport.trainers[0].site_run.client.budget
     by_round = result.selections.groupby(["al_round", "client"]).size()
     assert by_round.get((1, 0), 0) == 0
     assert by_round[2, 0] == 2 * budget
@@ -250,7 +250,7 @@ def test_a_quorum_ends_a_round_and_late_labels_count_from_the_next(small, tmp_pa
 
 def test_labels_that_change_during_training_count_from_the_next_round(small, tmp_path):
     experiment = small(rounds=1, fl_rounds=3, strategy="random")
-    smooth = field.run(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
+    smooth = run_plan(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
     transport = loopback(experiment, tmp_path / "b")
 
     def change_of_mind(k, request, reply):
@@ -261,7 +261,7 @@ def test_labels_that_change_during_training_count_from_the_next_round(small, tmp
         return reply
 
     transport.tamper = change_of_mind
-    changed = field.run(plan_of(experiment, tmp_path / "b"), transport, NAMES)
+    changed = run_plan(plan_of(experiment, tmp_path / "b"), transport, NAMES)
     for name, value in weights_of(smooth.folder).items():
         assert torch.equal(weights_of(changed.folder)[name], value)
 
@@ -323,7 +323,7 @@ def test_skipping_is_an_answer_at_one_site(small, tmp_path):
     result = run()
     assert result.selections["client"].unique().tolist() == [1, 2]
     assert result.accuracy.notna().all()
-    first, second = (transport.trainers[0].session.asked.find(r)["samples"] for r in (1, 2))
+    first, second = (transport.trainers[0].site_run.queries.find(r)["samples"] for r in (1, 2))
     assert not set(first) & set(second)
 
 
@@ -427,7 +427,7 @@ def test_no_reply_crashes_the_run(small, tmp_path, values):
 )
 def test_a_coordinator_that_stops_anywhere_goes_on_as_if_it_never_had(small, tmp_path, algorithm, stop_at):
     experiment = small(rounds=2, fl_rounds=3, strategy="logo", algorithm=algorithm)
-    smooth = field.run(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
+    smooth = run_plan(plan_of(experiment, tmp_path / "a"), loopback(experiment, tmp_path / "a"), NAMES)
 
     transport = loopback(experiment, tmp_path / "b")
     plan = plan_of(experiment, tmp_path / "b")
@@ -439,10 +439,10 @@ def test_a_coordinator_that_stops_anywhere_goes_on_as_if_it_never_had(small, tmp
 
     transport.tamper = stop
     with pytest.raises(KeyboardInterrupt):
-        field.run(plan, transport, NAMES)
+        run_plan(plan, transport, NAMES)
     # The sites, too, have been started anew meanwhile.
     fresh = loopback(experiment, tmp_path / "b")
-    resumed = field.run(plan, fresh, NAMES)
+    resumed = run_plan(plan, fresh, NAMES)
     for name, value in weights_of(smooth.folder).items():
         assert torch.equal(weights_of(resumed.folder)[name], value)
     assert resumed.accuracy.tolist() == smooth.accuracy.tolist()
@@ -533,16 +533,16 @@ def test_a_run_that_cannot_be_opened_does_not_harm_the_one_before(small, tmp_pat
 def test_people_may_see_what_the_global_model_took_an_image_for(small, tmp_path):
     experiment = small(rounds=2, strategy="entropy")
     transport = loopback(experiment, tmp_path)
-    result = field.run(plan_of(experiment, tmp_path), transport, NAMES)
+    result = run_plan(plan_of(experiment, tmp_path), transport, NAMES)
     trainer = transport.trainers[0]
     run = json.loads((result.folder / "field.json").read_text())["run"]
     first, second = site_selections(trainer, run, 2)
     assert [trainer.store.rounds.find(run, r).strategy for r in (1, 2)] == ["random", "entropy"]
     assert trainer.guess(first[0]) is None  # there was no model yet
     sent = next(r.weights for k, r in transport.asked if (k, r.kind, r.al_round) == (0, "query", 2))
-    logits, _ = trainer.session.simulation.engine.infer(sent, trainer.session.holdings.images)
+    logits, _ = trainer.site_run.engine.infer(sent, trainer.site_run.holdings.images)
     sure, classes = logits.softmax(1).max(1)
     for sample in second:
         assert trainer.guess(sample) == (classes[sample], pytest.approx(sure[sample].item(), abs=1e-5))
-    never = next(k for k in range(len(trainer.session.holdings.images)) if k not in first + second)
+    never = next(k for k in range(len(trainer.site_run.holdings.images)) if k not in first + second)
     assert trainer.guess(never) is None

@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
 from fedactive.options import options_of
-from fedactive.sites.coordinator.plan import Plan, Rules, card_from_plain, card_to_plain
+from fedactive.sites.card import card_from_plain, card_to_plain
+from fedactive.sites.coordinator.plan import FieldPlan, Rules
+from fedactive.sites.labels.store import LabelStore
+from fedactive.sites.messages import Reply, Request
+from fedactive.sites.site.site_run import Holdings
+from fedactive.sites.site.trainer import Trainer
 
 OWN = """
 dataset = "chest"
@@ -30,17 +37,34 @@ deadline = 72
 
 
 def test_images_that_are_in_no_catalogue():
-    plan = Plan.from_toml(OWN, clients=4)
+    plan = FieldPlan.from_toml(OWN, clients=4)
     assert plan.experiment.dataset == "chest"
     assert plan.experiment.clients == 4
     assert (plan.images.classes, plan.images.size, plan.images.channels) == (("normal", "pneumonia"), 64, 3)
     assert plan.images.mean == (0.4, 0.5, 0.6)
     assert plan.rules == Rules(quorum=0.5, deadline=72.0)
-    assert Plan.from_toml(OWN, clients=4) == plan
+    assert FieldPlan.from_toml(OWN, clients=4) == plan
+
+
+def test_reading_a_plan_adds_nothing_to_the_catalogue(tmp_path):
+    before = dict(DATASETS)
+    plan = FieldPlan.from_toml(OWN, clients=4)
+    assert plan.experiment.name == "chest-logo-both-s1-fc936beede"  # as ever
+    assert Experiment.from_values({"dataset": "chest"}, plan.images) != plan.experiment
+    store = LabelStore(tmp_path / "labels.sqlite")
+    images = torch.zeros((9, 3, 64, 64), dtype=torch.uint8)
+    held = Holdings(images, images[:0], torch.zeros(0, dtype=torch.long))
+    trainer = Trainer(tmp_path, store, plan.images.classes, lambda card: held, "cpu")
+    run = {"experiment": plan.experiment.to_toml(), "images": card_to_plain(plan.images)}
+    run |= {"client": 0, "budget": 5, "clip": 0.0, "noise": 0.0}
+    assert trainer.answer(Request("hello", "run", settings={"run": run})) == Reply({"images": 9})
+    assert before == DATASETS
+    with pytest.raises(ConfigurationError, match="dataset: 'chest' was given"):
+        Experiment(dataset="chest")
 
 
 def test_a_catalogues_dataset_needs_no_description():
-    plan = Plan.from_toml('dataset = "digits"\nrounds = 2')
+    plan = FieldPlan.from_toml('dataset = "digits"\nrounds = 2')
     assert plan.images is DATASETS["digits"]
     assert plan.rules == Rules()
 
@@ -77,12 +101,12 @@ def test_a_site_gets_the_same_card():
 )
 def test_a_mistake_is_named(change, field):
     with pytest.raises(ConfigurationError) as error:
-        Plan.from_toml(OWN.replace(*change))
+        FieldPlan.from_toml(OWN.replace(*change))
     assert error.value.field == field
 
 
 def test_the_documentation_names_every_rule_with_its_default():
-    text = (Path(__file__).parents[2] / "docs" / "FIELD.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "FIELD.md").read_text()
     for item in options_of(Rules):
         assert (
             f"| `{item.name}` | {item.default:g} |".replace(

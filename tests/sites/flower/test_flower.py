@@ -32,8 +32,8 @@ from fedactive.experiment import Experiment
 from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.split import split
 from fedactive.record.run_folder import read_checkpoint
-from fedactive.sites.coordinator import watch
-from fedactive.sites.coordinator.journal import read_status
+from fedactive.sites.coordinator import launch
+from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.flower import processes, wire
 from fedactive.sites.flower.gate import REFUSED
 from fedactive.sites.flower.supernode import NOT_ADMITTED, meaning_of
@@ -107,23 +107,23 @@ def finished(rehearsal):
 
     def watch_it():
         try:
-            watch.run(coordinator, plan)
+            launch.run(coordinator, plan)
         except UserError as error:
             failures.append(str(error))
 
     watching = threading.Thread(target=watch_it)
     watching.start()
-    wait_for(lambda: "AL round 1: people" in read_status(folder)["phase"], "labelling", PATIENCE)
+    wait_for(lambda: "AL round 1: people" in str(read_status(folder).phase), "labelling", PATIENCE)
     rehearsal.kill("north")
     rehearsal.start_site(rehearsal.sites[0])
-    wait_for(lambda: "AL round 2: FL round 1" in read_status(folder)["phase"], "AL round 2", PATIENCE)
+    wait_for(lambda: "AL round 2: FL round 1" in str(read_status(folder).phase), "AL round 2", PATIENCE)
     rehearsal.kill("coordinator")
     watching.join()
     assert len(failures) == 1
     (coordinator.folder / "serving.json").unlink(missing_ok=True)
     rehearsal.start("coordinator", "coordinator", "serve", str(coordinator.folder))
     wait_for(rehearsal.is_serving, "the coordinator", PATIENCE)
-    return watch.run(coordinator, plan)
+    return launch.run(coordinator, plan)
 
 
 def selections_at(site, folder):
@@ -142,8 +142,8 @@ def test_three_sites_give_the_laboratorys_numbers(experiment, rehearsal, finishe
     ours, theirs = (read_checkpoint(r.folder / "checkpoint.pt").server for r in (finished, lab))
     for name, value in theirs.weights.items():
         torch.testing.assert_close(ours.weights[name], value, rtol=1e-4, atol=1e-5)
-    for name, value in theirs.control.items():
-        torch.testing.assert_close(ours.control[name], value, rtol=1e-3, atol=1e-4)
+    for name, value in theirs.state["control"].items():
+        torch.testing.assert_close(ours.state["control"][name], value, rtol=1e-3, atol=1e-4)
     measured, expected = (
         r.metrics[r.metrics["model"] == "global"].set_index(["al_round", "fl_round"])["accuracy"].dropna()
         for r in (finished, lab)
@@ -297,14 +297,14 @@ def test_a_run_is_stopped_and_goes_on_without_a_site_that_was_dismissed(rehearsa
     plan = coordinator.keep_plan(short)
     folder = coordinator.run_folder(plan)
     with ThreadPoolExecutor() as threads:
-        watching = threads.submit(watch.run, coordinator, plan)
-        wait_for(lambda: "AL round 1" in read_status(folder)["phase"], "AL round 1", PATIENCE)
-        watch.stop(coordinator, plan)
+        watching = threads.submit(launch.run, coordinator, plan)
+        wait_for(lambda: "AL round 1" in str(read_status(folder).phase), "AL round 1", PATIENCE)
+        launch.stop(coordinator, plan)
         with pytest.raises(UserError, match="the same command goes on from where it was"):
             watching.result(PATIENCE)
     with pytest.raises(UserError, match="no run of this plan is going on"):
-        watch.stop(coordinator, plan)
+        launch.stop(coordinator, plan)
     coordinator.dismiss("west")
-    assert watch.run(coordinator, plan).selections["client"].unique().tolist() == [0, 1]
+    assert launch.run(coordinator, plan).selections["client"].unique().tolist() == [0, 1]
     west = rehearsal.sites[2].folder
     wait_for(lambda: "412 Precondition Failed" in (west / "flower.log").read_text(), "the refusal", PATIENCE)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
-from fedactive.sites.coordinator.coordinator import Coordinator
+from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower import gate, processes
 from fedactive.sites.rehearsal import wait_for
 

@@ -26,13 +26,14 @@ def equal(a, b):
 
 
 def test_requests(weights):
-    control = {"head.bias": torch.ones(3)}
-    request = Request("train", "run-1", 2, 5, {"run": {"client": 1}, "close": 0}, weights, control)
+    state = {"control": {"head.bias": torch.ones(3)}, "request": {"length": torch.tensor(2.5)}, "none": {}}
+    request = Request("train", "run-1", 2, 5, {"run": {"client": 1}, "close": 0}, weights, state)
     back = decode_request(encode_request(request))
     assert (back.kind, back.run, back.al_round, back.fl_round) == ("train", "run-1", 2, 5)
     assert back.settings == request.settings
     assert equal(back.weights, weights)
-    assert equal(back.control, control)
+    assert back.state.keys() == state.keys()
+    assert all(equal(back.state[group], tensors) for group, tensors in state.items())
 
 
 def test_replies(weights):
@@ -40,7 +41,7 @@ def test_replies(weights):
     back = decode_reply(encode_reply(reply))
     assert back.values == reply.values
     assert equal(back.weights, weights)
-    assert back.control == {}
+    assert back.state == {}
     assert decode_reply(encode_reply(Reply(problem=3))) == Reply(problem=3)
 
 

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.page.app import PageServer, create_app
-from fedactive.sites.site.images import ImagePool
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
+from fedactive.sites.site.image_pool import ImagePool
 from support.small_images import make_images
 
 CLASSES = ("circle", "square", "cross", "none of these")

@@ -9,9 +9,10 @@ import pytest
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.sites.labels.store import Counts
-from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.view import classes_with_keys
-from fedactive.sites.site.images import Report
+from fedactive.sites.site.image_pool import Report
 from support.small_images import make_folder
 
 BYTES_PER_PAGE = 4096 + 24  # in SQLite's write-ahead log

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from fedactive.sites.labels.store import Counts
-from fedactive.sites.site.images import read_images
+from fedactive.sites.site.read_images import read_images
 from support.browser import Browser, missing
 
 # Of ChestX-ray14, and one that is longer than any screen is wide.

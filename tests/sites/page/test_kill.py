@@ -15,8 +15,9 @@ from support.small_images import make_images
 PAGE = """
 import sys
 from pathlib import Path
-from fedactive.sites.site.images import read_images
-from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.site.read_images import read_images
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
 from fedactive.sites.labels.store import LabelStore
 folder = Path(sys.argv[1])
 app = create_app(LabelStore(folder / "labels.sqlite"), read_images(folder / "images.npz", (3, 24, 24)),

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fedactive.sites.page import guard, session
-from fedactive.sites.page.app import PageServer, create_app
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
 
 PLACES = ["/images/0", "/api/next", "/api/history", "/api/guess/0"]
 

@@ -14,10 +14,12 @@ import torch
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.models import ModelSpec
-from fedactive.sites.coordinator import correspondence, field
-from fedactive.sites.coordinator.plan import Plan, Rules, card_to_plain
+from fedactive.sites.card import card_to_plain
+from fedactive.sites.coordinator import correspondence
+from fedactive.sites.coordinator.plan import FieldPlan, Rules
+from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.messages import OTHER_VERSION, PROBLEMS, Reply, Request
-from fedactive.sites.site.privacy import Cover, clipped_and_noised, epsilon, rho_of
+from fedactive.sites.site.privacy import Cover, clip_and_noise, epsilon, rho_of
 from fedactive.sites.site.trainer import Trainer
 from support.loopback import loopback
 
@@ -30,7 +32,7 @@ def moved(by):
 
 @pytest.mark.parametrize(("by", "expected"), [(0.05, 2.0), (0.01, 1.0), (0.0, 0.0)])
 def test_an_update_is_as_long_as_it_may_be(by, expected):
-    sent = clipped_and_noised(moved(by), ORIGIN, Cover(clip=2.0))
+    sent = clip_and_noise(moved(by), ORIGIN, Cover(clip=2.0))
     step = sent["w"] - ORIGIN["w"]
     assert step.norm().item() == pytest.approx(expected, rel=1e-4)
     assert sent["bn.batches"] == 4
@@ -38,11 +40,11 @@ def test_an_update_is_as_long_as_it_may_be(by, expected):
 
 def test_the_noise_has_its_size_and_is_new_each_time():
     cover = Cover(clip=2.0, noise=0.5)
-    first, second = (clipped_and_noised(moved(0.0), ORIGIN, cover) for _ in range(2))
+    first, second = (clip_and_noise(moved(0.0), ORIGIN, cover) for _ in range(2))
     assert (first["w"] - ORIGIN["w"]).std().item() == pytest.approx(1.0, rel=0.05)
     assert not (first["w"] == second["w"]).any()
     assert not torch.equal(first["bn.running_var"], ORIGIN["bn.running_var"])
-    large = clipped_and_noised(moved(0.0), ORIGIN, Cover(clip=100.0, noise=1.0))
+    large = clip_and_noise(moved(0.0), ORIGIN, Cover(clip=100.0, noise=1.0))
     assert (large["bn.running_var"] >= 0).all()
 
 
@@ -54,7 +56,7 @@ def test_each_number_of_the_noise_has_random_bits_of_its_own(monkeypatch):
 
     def noise(bits):
         monkeypatch.setattr(os, "urandom", lambda size: bits[:size])
-        return clipped_and_noised(origin, origin, Cover(clip=1.0, noise=1.0))["w"]
+        return clip_and_noise(origin, origin, Cover(clip=1.0, noise=1.0))["w"]
 
     first, other = noise(bits), noise(bits[:-8] + bits[:8])
     assert torch.equal(first[:-1], other[:-1])
@@ -83,7 +85,7 @@ def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
     experiment = small(rounds=1, fl_rounds=2, runs_dir=tmp_path / "coordinator")
     transport = loopback(experiment, tmp_path)
     cover = Cover(clip=1.0, noise=0.01)
-    plan = Plan(experiment, DATASETS["digits"], Rules(**dataclasses.asdict(cover)))
+    plan = FieldPlan(experiment, Rules(**dataclasses.asdict(cover)))
     replies = []
 
     def ask_twice(k, request, reply):
@@ -95,14 +97,14 @@ def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
         return reply
 
     transport.tamper = ask_twice
-    field.run(plan, transport, ["a", "b", "c"])
+    run_plan(plan, transport, ["a", "b", "c"])
     first = replies[0]
     assert torch.equal(first[0].weights["head.weight"], first[1].weights["head.weight"])
     reply, again, other, third = (r.weights["head.weight"] for r in replies[1])
     assert torch.equal(reply, again)
     assert not torch.equal(again, third)  # after another question the noise is fresh, and counted
     assert other.shape == reply.shape
-    assert transport.trainers[0].session.last_training()["updates"] == 4
+    assert transport.trainers[0].site_run.last_training()["updates"] == 4
     assert f"4 updates sent: epsilon {epsilon(4 * rho_of(cover)):.4g} at delta 1e-05" in caplog.text
     assert "neither clipped nor noised" not in caplog.text
 
@@ -121,7 +123,7 @@ def test_what_was_sent_in_the_clear_stays_known(small, tmp_path, monkeypatch, ca
         return reply
 
     transport.tamper = remember
-    field.run(Plan(experiment, DATASETS["digits"], Rules()), transport, ["a", "b", "c"])
+    run_plan(FieldPlan(experiment, Rules()), transport, ["a", "b", "c"])
     assert "updates are sent as they are, neither clipped nor noised" in caplog.text
 
     def ask(**cover):
@@ -188,7 +190,7 @@ OTHER_QUESTIONS = {
     "seed": with_other(seed=2),
     "client": lambda _: {"settings": {"client": 1}},
     "cover": lambda _: {"settings": {"clip": 2.0}},
-    "control variates": lambda _: {"control": {"head.bias": torch.ones(10)}},
+    "state of the algorithm": lambda _: {"state": {"control": {"head.bias": torch.ones(10)}}},
     "FL round": lambda _: {"fl_round": 1},
 }
 
@@ -216,5 +218,5 @@ def test_another_question_gets_other_noise_which_counts(small, tmp_path, caplog,
 def test_what_cannot_be_covered_is_refused(text, name):
     algorithm = "scaffold" if text == "clip = 1" else "fedavg"
     with pytest.raises(ConfigurationError) as error:
-        Plan.from_toml(f'dataset = "digits"\nalgorithm = "{algorithm}"\n[field]\n{text}')
+        FieldPlan.from_toml(f'dataset = "digits"\nalgorithm = "{algorithm}"\n[field]\n{text}')
     assert error.value.field == name

@@ -1,4 +1,4 @@
-"""Is what a site sent fit to be averaged? A bad update is dropped with a reason, whoever sent it and why."""
+"""Check what a site sent before it is used. A bad reply is dropped with a reason, whoever sent it and why."""
 
 from __future__ import annotations
 
@@ -26,15 +26,25 @@ class BadReplyError(Exception):
 
 
 def check_update(reply: Reply, server: Server, form: Update, largest_step: float) -> None:
-    """BadReplyError unless the update has the form that the algorithm sends, is finite and no absurd step."""
+    """BadReplyError unless the update has the form that the algorithm sends, is finite and a sane step."""
     whole_number(reply, "samples", low=1)
     check_form("weights", reply.weights, form.weights)
     if reply.state.keys() != form.state.keys():
-        raise BadReplyError("sent something else than the algorithm has its clients send")
+        raise BadReplyError("sent other groups of tensors than the algorithm does")
     for group, tensors in form.state.items():
         check_form(f"{group} tensors", reply.state[group], tensors)
     check_step("weights", parameters(reply.weights), parameters(server.weights), largest_step)
     check_step("statistics", statistics(reply.weights), statistics(server.weights), LARGEST_SHIFT)
+
+
+def check_finite(server: Server) -> None:
+    """BadReplyError if the model, aggregated from an update alone, is not finite.
+
+    Only the algorithm knows what its own tensors are for: FedNova divides by one of them.
+    """
+    for name, value in server.weights.items():
+        if not torch.isfinite(value).all():
+            raise BadReplyError(f"sent tensors that make the model infinite: {name}")
 
 
 def check_step(what: str, given: Weights, before: Weights, largest: float) -> None:
@@ -44,7 +54,7 @@ def check_step(what: str, given: Weights, before: Weights, largest: float) -> No
 
 
 def check_form(what: str, given: Weights, wanted: Weights) -> None:
-    """Reasons name the model's arrays only: what a site calls its own is text that nobody has checked."""
+    """Compare names, shapes and types. Reasons never quote a site's own names, which are unchecked."""
     if missing := sorted(wanted.keys() - given.keys()):
         raise BadReplyError(f"sent {what} that do not fit the model: {', '.join(missing[:3])} missing")
     if extra := len(given.keys() - wanted.keys()):

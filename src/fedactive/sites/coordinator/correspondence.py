@@ -1,4 +1,4 @@
-"""The coordinator's correspondence with the sites: requests go out, and only sound replies come in."""
+"""Ask sites and read their replies: a reply that is not sound is dropped, with its reason."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any, TypeVar
 
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
+from fedactive.sites.card import card_to_plain
 from fedactive.sites.coordinator.checks import BadReplyError
 from fedactive.sites.coordinator.journal import Journal
-from fedactive.sites.coordinator.plan import Plan, card_to_plain
+from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.messages import PROBLEMS, Reply, Request, Transport
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks, while people label or sites are away
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks
 
 T = TypeVar("T")
 
 
 class Correspondence:
-    """Sites are numbered from 0. Who answered, and what was wrong with an answer, is in the journal."""
+    """Sites are numbered from 0. Who replied, and what was wrong with a reply, goes to the journal."""
 
-    def __init__(self, plan: Plan, transport: Transport, journal: Journal) -> None:
+    def __init__(self, plan: FieldPlan, transport: Transport, journal: Journal) -> None:
         self.plan = plan
         self.transport = transport
         self.journal = journal
 
     def online(self) -> set[int]:
         there = self.transport.online()
-        self.journal.online(there)
+        self.journal.set_online(there)
         return there
 
     def ask(
@@ -43,7 +44,10 @@ class Correspondence:
         weights: Weights | None = None,
         state: State | None = None,
     ) -> dict[int, T]:
-        """What `read` makes of each site's reply. A reply that is not sound is dropped, with its reason."""
+        """Ask these sites, and return what `read` makes of each reply that came in time and is sound.
+
+        `read` raises BadReplyError for one that is not.
+        """
         requests = {
             k: Request(
                 kind,
@@ -59,7 +63,7 @@ class Correspondence:
         replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
         sound: dict[int, T] = {}
         for k, reply in sorted(replies.items()):
-            self.journal.heard(k)
+            self.journal.set_seen(k)
             try:
                 if reply.problem:
                     known = reply.problem <= len(PROBLEMS)
@@ -67,11 +71,11 @@ class Correspondence:
                 sound[k] = read(reply)
             except BadReplyError as reason:
                 where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
-                self.journal.dropped(k, f"{reason} ({where})")
+                self.journal.add_dropped(k, f"{reason} ({where})")
         return sound
 
     def run_settings(self, site: int) -> dict[str, Any]:
-        """What a site has to know of the run."""
+        """All that a site has to know of the run."""
         return {
             "experiment": self.plan.experiment.to_toml(),
             "images": card_to_plain(self.plan.images),
@@ -82,8 +86,8 @@ class Correspondence:
         }
 
 
-def looks() -> Iterable[None]:
-    """For ever, with pauses that grow: soon at first, later now and then."""
+def keep_looking() -> Iterable[None]:
+    """Yield for ever, with pauses that grow: for loops that wait for people, or for sites that are away."""
     pause = FIRST_PAUSE
     while True:
         yield

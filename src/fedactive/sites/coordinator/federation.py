@@ -1,4 +1,4 @@
-"""The sites as a `Federation`: the loop's calls become requests, and the answers are checked and counted.
+"""The sites as a `Federation`: the loop's calls become requests, and the replies are checked and counted.
 
 Which samples were chosen and what they are stays at the sites. Here a chosen sample is only counted: it
 appears in the run folder as sample -1 with label -1.
@@ -24,15 +24,17 @@ from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.checks import (
     LabelCounts,
     Tested,
+    check_finite,
     check_update,
     label_counts,
     pooled,
     tested,
     whole_number,
 )
-from fedactive.sites.coordinator.correspondence import Correspondence, looks
+from fedactive.sites.coordinator.correspondence import Correspondence, keep_looking
 from fedactive.sites.coordinator.journal import Journal
-from fedactive.sites.coordinator.plan import Plan
+from fedactive.sites.coordinator.plan import FieldPlan
+from fedactive.sites.coordinator.status import Phase
 from fedactive.sites.messages import Reply, Transport
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
@@ -42,7 +44,7 @@ class Sites:
     """A `Federation` of real sites."""
 
     def __init__(
-        self, plan: Plan, transport: Transport, journal: Journal, dismissed: Callable[[], set[int]]
+        self, plan: FieldPlan, transport: Transport, journal: Journal, dismissed: Callable[[], set[int]]
     ) -> None:
         e = plan.experiment
         self.dismissed = dismissed
@@ -56,13 +58,12 @@ class Sites:
         self.spec = ModelSpec(e.model, shape, len(plan.images.classes), e.model_options)
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
-        self.fl_round = 0
 
     def members(self) -> set[int]:
-        """The sites that were not dismissed: nobody waits for the others, and theirs does not count."""
+        """The sites that were not dismissed. Nobody waits for the others, and their labels do not count."""
         dismissed = self.dismissed()
         for k in dismissed:
-            self.journal.note(k, dismissed=True)
+            self.journal.update_site(k, dismissed=True)
         if len(dismissed) == self.clients:
             raise RunError("all sites of this run were dismissed")
         return set(range(self.clients)) - dismissed
@@ -71,52 +72,52 @@ class Sites:
         return self.sites.online() & self.members()
 
     def images(self) -> list[int]:
-        """How many images each site holds; waits until every site has been there once."""
+        """How many images each site holds; wait until every site has been online once."""
         found: dict[int, int] = {}
-        for _ in looks():
+        for _ in keep_looking():
             new = self.online() - found.keys()
             found |= self.sites.ask("hello", new, lambda reply: whole_number(reply, "images"))
             members = self.members()
             missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
                 break
-            self.journal.phase(f"waiting for {', '.join(missing)}")
+            self.journal.enter(Phase("waiting", sites=tuple(missing)))
         return [found[k] if k in members else 0 for k in range(self.clients)]
 
     # --- the active learning step
 
     def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        """Ask every site to choose, and wait for its people: until all have labelled, a quorum, a deadline.
+        """Ask every site to choose, and wait until its people have labelled, or for the quorum or deadline.
 
         A site that comes back meanwhile is asked then; one that is away when the round ends adds no labels.
         """
         begun, rules = time.monotonic(), self.plan.rules
-        self.journal.phase(f"AL round {al_round}: choosing")
+        self.journal.enter(Phase("choosing", al_round))
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
         # A clock that is set meanwhile neither ends the round nor prolongs it.
         left = math.inf if deadline is None else min(deadline - time.time(), rules.deadline * 3600)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
-        def chosen(reply: Reply) -> tuple[LabelCounts, Tested | None]:
+        def read_choice(reply: Reply) -> tuple[LabelCounts, Tested | None]:
             measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
             return label_counts(reply), measured
 
-        def look(sites: set[int], close: bool) -> set[int]:
-            """How far they are; returns those that are there and cannot tell."""
+        def update_counts(sites: set[int], close: bool) -> set[int]:
+            """Ask these sites how far they are; return those that are online and did not answer."""
             there, settings = self.online() & sites, {"close": int(close), "deadline": deadline or 0.0}
-            told = self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
-            asked.update(told)
-            return there - told.keys()
+            counts = self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
+            asked.update(counts)
+            return there - counts.keys()
 
-        for _ in looks():
+        for _ in keep_looking():
             # A site whose folder was restored from before this round does not know that it was asked.
-            forgetful = look(set(asked), close=False)
+            forgetful = update_counts(set(asked), close=False)
             settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
             replies = self.sites.ask(
                 "query",
                 self.online() - (asked.keys() - forgetful),
-                chosen,
+                read_choice,
                 al_round=al_round,
                 settings=settings,
                 weights=weights or {},
@@ -127,12 +128,12 @@ class Sites:
             for k in asked.keys() - self.members():
                 del asked[k]
             for k, counts in asked.items():
-                self.journal.note(k, al_round=al_round, **counts)
-            self.journal.phase(f"AL round {al_round}: people are labelling")
+                self.journal.update_site(k, al_round=al_round, **counts)
+            self.journal.enter(Phase("labelling", al_round))
             if self.labelling_is_over(asked, late=time.monotonic() >= begun + left):
                 break
         # Where nothing is pending there is nothing to close.
-        look({k for k, counts in asked.items() if counts["pending"]}, close=True)
+        update_counts({k for k, counts in asked.items() if counts["pending"]}, close=True)
         gained = {k: max(0, asked[k]["labelled_in_all"] - self.counts[k]) for k in sorted(asked)}
         return QueryPhase(
             [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
@@ -141,11 +142,11 @@ class Sites:
         )
 
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:
-        """Skipped and flagged images are answered: a round ends when nothing is pending."""
+        """A site is ready when nothing is pending there; skipped and flagged images are answered, too."""
         ready = sum(counts["pending"] == 0 for counts in asked.values())
         enough = ready >= math.ceil(self.plan.rules.quorum * len(self.members()))
         if not any(counts["labelled_in_all"] for counts in asked.values()):
-            # There is nothing to learn from: better late than never, as long as somebody is still asked.
+            # There is nothing to learn from yet: wait beyond the deadline while somebody may still label.
             return enough and ready == len(asked)
         return late or enough
 
@@ -168,23 +169,24 @@ class Sites:
     def train(
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
     ) -> list[Update]:
-        """The sound updates of the sites that are there; waits until there are enough of them."""
-        self.fl_round = fl_round
-        rounds = f"AL round {al_round}: FL round {fl_round + 1} of {self.plan.experiment.fl_rounds}"
-        self.journal.phase(rounds)
+        """Return the sound updates of the sites that are online; wait until there are enough of them."""
+        phase = Phase("training", al_round, fl_round + 1, self.plan.experiment.fl_rounds)
+        self.journal.enter(phase)
         updates: dict[int, Update] = {}
         sent, expected_form = self.algorithm.sent(server), self.algorithm.example_update(server)
 
-        def update(reply: Reply) -> Update:
+        def read_update(reply: Reply) -> Update:
             check_update(reply, server, expected_form, self.plan.rules.largest_step)
-            return Update(whole_number(reply, "samples"), reply.weights, reply.state)
+            update = Update(whole_number(reply, "samples"), reply.weights, reply.state)
+            check_finite(self.algorithm.server_end(server, [update], self.clients))
+            return update
 
-        for _ in looks():
+        for _ in keep_looking():
             expected = self.members() & set(participants)
             updates |= self.sites.ask(
                 "train",
                 self.online() & expected - updates.keys(),
-                update,
+                read_update,
                 al_round=al_round,
                 fl_round=fl_round,
                 weights=sent.weights,
@@ -192,14 +194,14 @@ class Sites:
             )
             if len(updates) >= min(self.plan.rules.minimum_sites, len(expected)):
                 break
-            self.journal.phase(f"{rounds}, waiting for more sites")
+            self.journal.enter(replace(phase, too_few_sites=True))
         for k in updates:
-            self.journal.note(k, al_round=al_round, fl_round=fl_round + 1)
+            self.journal.update_site(k, al_round=al_round, fl_round=fl_round + 1)
         return [updates[k] for k in sorted(updates)]
 
-    def evaluate(self, weights: Weights) -> Evaluation | None:
+    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation | None:
         """The global model on all sites' test images together; NaN where there are none."""
-        done = self.fl_round + 1
+        done = fl_round + 1
         if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
             return None
         classes = self.spec.classes
@@ -207,7 +209,7 @@ class Sites:
             "evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights
         )
         evaluation = pooled([Tested.none(classes), *results.values()])
-        self.journal.accuracy(evaluation.accuracy)
+        self.journal.set_accuracy(evaluation.accuracy)
         return evaluation
 
     def snapshot(self) -> list[State]:

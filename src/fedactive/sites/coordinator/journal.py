@@ -1,7 +1,7 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
 field.json     the run's name towards the sites, their images, the budget, when rounds of labelling began
-status.json    how it is going, site by site, for whoever watches; a message every time it changes
+status.json    how the run is going (see status.py)
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.files import write_json
+from fedactive.sites.coordinator.status import STARTING, Phase, read_status, write_status
 
 log = logging.getLogger(__name__)
 
-
-def read_status(folder: Path) -> dict[str, Any]:
-    """How the run in this folder is going; `starting`, if it has not said anything yet."""
-    nothing: dict[str, Any] = {"phase": "starting", "sites": {}, "dropped": []}
-    file = folder / "status.json"
-    return nothing | json.loads(file.read_text()) if file.exists() else nothing
+DROPPED_SHOWN = 20  # the latest
 
 
 class Journal:
+    """Sites are numbered from 0, in the order of their names in `sites`."""
+
     def __init__(self, folder: Path, sites: Sequence[str]) -> None:
         self.folder = folder
         self.sites = sites
@@ -34,11 +32,12 @@ class Journal:
         if (folder / "field.json").exists():
             self.decided = json.loads((folder / "field.json").read_text())
         else:
-            write_json(folder / "field.json", self.decided)
+            self.write_decided()
         # A run that goes on shows what was known of its sites, until they are heard again.
-        self.status: dict[str, Any] = read_status(folder) | {"phase": "starting"}
-        known = self.status["sites"]
-        self.status["sites"] = {name: known.get(name, {}) | {"online": False} for name in sites}
+        self.status = read_status(folder)
+        self.status.phase = STARTING
+        known = self.status.sites
+        self.status.sites = {name: known.get(name, {}) | {"online": False} for name in sites}
 
     # --- decisions, made once
 
@@ -57,49 +56,54 @@ class Journal:
 
     def decide(self, images: Sequence[int], budget: int) -> None:
         self.decided |= {"images": list(images), "budget": budget}
-        write_json(self.folder / "field.json", self.decided)
+        self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:
         """When the labelling of this round ends at the latest, in seconds since 1970; 0 seconds: never.
 
-        The plan may have another end for it now than it had when the round began.
+        It counts from when the round began, by what the plan says now.
         """
         opened: dict[str, float] = self.decided["opened"]
         if str(al_round) not in opened:
             opened[str(al_round)] = time.time()
-            write_json(self.folder / "field.json", self.decided)
+            self.write_decided()
         return opened[str(al_round)] + seconds if seconds else None
+
+    def write_decided(self) -> None:
+        write_json(self.folder / "field.json", self.decided)
 
     # --- how it is going
 
-    def phase(self, text: str) -> None:
-        if text != self.status["phase"]:
-            log.info(text)
-        self.status["phase"] = text
-        self.show()
+    def enter(self, phase: Phase) -> None:
+        """The run is doing this now."""
+        if phase != self.status.phase:
+            log.info("%s", phase)
+        self.status.phase = phase
+        self.write_status()
 
-    def online(self, numbers: set[int]) -> None:
+    def set_online(self, numbers: set[int]) -> None:
         for k, name in enumerate(self.sites):
-            self.status["sites"][name]["online"] = k in numbers
+            self.status.sites[name]["online"] = k in numbers
 
-    def heard(self, number: int) -> None:
-        """A site has answered."""
-        self.note(number, last_seen=time.time())
+    def set_seen(self, number: int) -> None:
+        """A site has answered just now."""
+        self.update_site(number, last_seen=time.time())
 
-    def note(self, number: int, **values: Any) -> None:
-        self.status["sites"][self.sites[number]] |= values
+    def update_site(self, number: int, **values: Any) -> None:
+        self.status.sites[self.sites[number]] |= values
 
-    def accuracy(self, value: float) -> None:
+    def set_accuracy(self, value: float) -> None:
         log.info("test accuracy %.2f%%", 100 * value)
-        self.status["accuracy"] = value
-        self.show()
+        self.status.accuracy = value
+        self.write_status()
 
-    def dropped(self, number: int, reason: object) -> None:
-        """An answer was not used, and why."""
+    def add_dropped(self, number: int, reason: object) -> None:
+        """A site's reply was not used, and why."""
         sentence = f"{self.sites[number]} {reason}"
         log.warning("dropped: %s", sentence)
-        self.status["dropped"] = [*self.status["dropped"], {"time": time.time(), "what": sentence}][-20:]
-        self.show()
+        self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence}][-DROPPED_SHOWN:]
+        self.write_status()
 
-    def show(self) -> None:
-        write_json(self.folder / "status.json", self.status | {"written": time.time()})
+    def write_status(self) -> None:
+        self.status.written = time.time()
+        write_status(self.folder, self.status)

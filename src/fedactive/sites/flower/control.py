@@ -42,8 +42,8 @@ dependencies = ["flwr==1.41.0"]
 publisher = "fedactive"
 
 [tool.flwr.app.components]
-serverapp = "fedactive.sites.flower.server_app:app"
-clientapp = "fedactive.sites.flower.server_app:app"
+serverapp = "fedactive.sites.coordinator.server_app:app"
+clientapp = "fedactive.sites.coordinator.server_app:app"
 
 [tool.flwr.app.config]
 plan = ""
@@ -83,7 +83,7 @@ class Control:
 
     def admit(self, public_key: bytes, name: str) -> int:
         """The id of the node that this key belongs to from now on; Flower knows a key once and for ever."""
-        with told():
+        with explain_errors():
             for node in self.nodes():
                 if node.public_key == public_key:
                     if node.status == NodeStatus.UNREGISTERED:
@@ -94,7 +94,7 @@ class Control:
 
     def dismiss(self, node: int) -> None:
         """Its SuperNode ends, and is refused from now on."""
-        with told():
+        with explain_errors():
             if any(n.node_id == node and n.status != NodeStatus.UNREGISTERED for n in self.nodes()):
                 self.client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
@@ -105,13 +105,13 @@ class Control:
             content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})
         fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
         config = user_config_to_proto({"plan": plan, "superlink": superlink})
-        with told():
+        with explain_errors():
             request = StartRunRequest(fab=fab_to_proto(fab), override_config=config)
             return int(self.client.StartRun(request).run_id)
 
     def going_on(self, plan: str) -> dict[int, int]:
         """The Flower runs of this plan that have not ended, each with the SuperLink that it began on."""
-        with told():
+        with explain_errors():
             runs = self.client.ListRuns(ListRunsRequest(limit=ALL_RUNS)).run_dict
         found: dict[int, int] = {}
         for run, kept in runs.items():
@@ -121,18 +121,18 @@ class Control:
         return found
 
     def stop(self, run: int) -> None:
-        with told():
+        with explain_errors():
             self.client.StopRun(StopRunRequest(run_id=run))
 
     def is_going_on(self, run: int) -> bool:
-        with told():
+        with explain_errors():
             runs = self.client.ListRuns(ListRunsRequest(run_id=run)).run_dict
         return run in runs and runs[run].status.status != FINISHED
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What Flower says, in a sentence."""
+def explain_errors() -> Iterator[None]:
+    """Raise UserError with a sentence for what Flower refuses, or if it does not answer."""
     try:
         yield
     except httpx.HTTPStatusError as error:

@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fedactive.sites.listening import listen
+from fedactive.sites.sockets import listen
 
 SECONDS_TO_FINISH = 3
 SECONDS_TO_ASK = 20.0  # for the headers of a call, from when the last one was answered

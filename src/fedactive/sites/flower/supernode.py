@@ -57,7 +57,7 @@ class SuperNode:
         self.secret_file = folder / "runner.secret"
         write_secret(self.secret_file, secret)
         self.runner = Runner(f"127.0.0.1:{self.port}", secret, answer)
-        self.told = ""
+        self.last_told = ""
         self.stopped = threading.Event()
         self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep)]
 
@@ -113,7 +113,7 @@ class SuperNode:
 
     def tell(self, meaning: str) -> None:
         """Once, until there is something else to tell."""
-        if meaning != self.told:
+        if meaning != self.last_told:
             sentence = meaning.format(address=self.coordinator, folder=self.folder)
             log.log(logging.INFO if meaning == CONNECTED else logging.WARNING, sentence)
-        self.told = meaning
+        self.last_told = meaning

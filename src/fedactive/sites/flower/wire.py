@@ -1,7 +1,7 @@
 """Requests and replies as Flower's records.
 
-A reply is a record of numbers, and weights. The only words in it are the names of these, so no name or
-sentence of a site's people can slip out.
+A reply is a record of numbers, and tensors. The only words in it are the names of these, so no name of a
+person and no sentence can slip out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MESSAGE_TYPES = {
 }
 assert tuple(MESSAGE_TYPES) == KINDS
 
-WEIGHTS = "weights"
+WEIGHTS, STATE = "weights", "state."  # names of records; the second is followed by the name of a group
 
 
 def encode_request(request: Request) -> RecordDict:
@@ -79,17 +79,18 @@ def decode_reply(records: RecordDict) -> Reply:
 
 
 def tensor_records(weights: Weights, state: State) -> dict[str, ArrayRecord]:
-    """A record for the weights and one for each group of the algorithm's own tensors.
+    """A record for the weights, if there are any, and one for each group of the algorithm's own tensors.
 
     Each is one array: Flower takes several calls for each array that it carries.
     """
-    assert WEIGHTS not in state
-    records = {WEIGHTS: weights, **state}
-    return {name: ArrayRecord({"npz": Array(pack(value))}) for name, value in records.items() if value}
+    groups = {STATE + group: tensors for group, tensors in state.items()}
+    groups |= {WEIGHTS: weights} if weights else {}
+    return {name: ArrayRecord({"npz": Array(pack(tensors))}) for name, tensors in groups.items()}
 
 
 def read_state(records: RecordDict) -> State:
-    return {name: read_weights(records, name) for name in records.array_records if name != WEIGHTS}
+    names = [name for name in records.array_records if name != WEIGHTS]
+    return {name.removeprefix(STATE): read_weights(records, name) for name in names}
 
 
 def read_weights(records: RecordDict, name: str) -> Weights:

@@ -42,7 +42,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = threading.RLock()
-        with self.told():
+        with self.explain_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)  # SQLite gives its other files the same mode
             self.connection = sqlite3.connect(
@@ -64,7 +64,7 @@ class Database:
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[None]:
         """All or nothing, and nobody else writes meanwhile. Not durable: a power cut may lose it."""
-        with self.lock, self.told():
+        with self.lock, self.explain_errors():
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -76,8 +76,8 @@ class Database:
                 raise
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """What can go wrong with a file, in a sentence: disk full, no permission, damaged, locked."""
+    def explain_errors(self) -> Iterator[None]:
+        """Raise StoreError with a sentence: the disk is full, the file is locked, damaged or forbidden."""
         try:
             yield
         except sqlite3.IntegrityError:
@@ -86,12 +86,12 @@ class Database:
             raise StoreError(f"cannot use the label store {self.path}: {error}") from None
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        with self.lock, self.told():
+        with self.lock, self.explain_errors():
             return self.connection.execute(sql, values).fetchall()
 
     def one(self, sql: str, *values: Any) -> Any:
         """The first row, or None."""
-        with self.lock, self.told():
+        with self.lock, self.explain_errors():
             return self.connection.execute(sql, values).fetchone()
 
     def close(self) -> None:

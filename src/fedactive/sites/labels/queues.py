@@ -18,7 +18,7 @@ SECONDS_HELD = 600.0
 
 
 @dataclass(frozen=True)
-class Request:
+class ImageRequest:
     """An image somebody is to answer about, and the round that asks for it."""
 
     sample: int
@@ -31,7 +31,7 @@ class Queues:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def next(self, annotator: Annotator, queue: Queue, count: int) -> list[Request]:
+    def next(self, annotator: Annotator, queue: Queue, count: int) -> list[ImageRequest]:
         """The next images for one person, held for them from now on if that can be written."""
         if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
             return self.disputed()[:count]
@@ -46,7 +46,7 @@ class Queues:
             found, _ = self._waiting(annotator, queue, count)
         return found
 
-    def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[Request], bool]:
+    def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[ImageRequest], bool]:
         """The next images for one person, and whether they hold all of them for a while yet."""
         sql = f"""
             SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
@@ -62,17 +62,17 @@ class Queues:
         now = time.time()
         # Too far ahead was written before the clock was set back, and holds nothing.
         values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
-        found: dict[int, Request] = {}
+        found: dict[int, ImageRequest] = {}
         held = True
-        with self.database.lock, self.database.told():
+        with self.database.lock, self.database.explain_errors():
             for sample, round_id, until in self.database.connection.execute(sql, values):
                 if len(found) == count:
                     break
-                found.setdefault(sample, Request(sample, round_id))
+                found.setdefault(sample, ImageRequest(sample, round_id))
                 held &= now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
         return list(found.values()), held
 
-    def _hold(self, annotator: Annotator, requests: list[Request]) -> None:
+    def _hold(self, annotator: Annotator, requests: list[ImageRequest]) -> None:
         until = time.time() + SECONDS_HELD
         self.database.connection.executemany(
             "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
@@ -80,14 +80,14 @@ class Queues:
             [(request.sample, annotator.id, until) for request in requests],
         )
 
-    def disputed(self) -> list[Request]:
+    def disputed(self) -> list[ImageRequest]:
         """Images about which enough people have answered, but not the same."""
         rows = self.database.rows(
             "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
             " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
             f" GROUP BY q.sample HAVING min(s.answers) >= max({ANSWERS_WANTED}) ORDER BY 2 DESC, q.position"
         )
-        return [Request(sample, round_id) for sample, round_id in rows]
+        return [ImageRequest(sample, round_id) for sample, round_id in rows]
 
     def can_be_decided(self, sample: int) -> bool:
         """Is it disputed, or was it and is a decision of it to be changed?"""

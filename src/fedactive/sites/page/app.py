@@ -16,27 +16,23 @@ from fedactive.errors import UserError
 from fedactive.sites.labels.answers import NotAskedError, SenselessError
 from fedactive.sites.labels.store import LabelStore, StoreError
 from fedactive.sites.page import api, pages
-from fedactive.sites.page.desk import Desk, Guess
+from fedactive.sites.page.desk import Desk, Gallery, Guess
 from fedactive.sites.page.guard import Guard
-from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.session import Sessions, same_origin
-from fedactive.sites.site.images import ImagePool
-
-__all__ = ["Guess", "PageServer", "create_app"]
 
 PACKAGE = "fedactive.sites.page"
 
 
 def create_app(
     store: LabelStore,
-    images: ImagePool,
+    images: Gallery,
     classes: Sequence[str],
     *,
     secret: bytes,
     title: str,
     guess: Guess | None = None,
 ) -> FastAPI:
-    """`secret` signs the sessions; keep it over restarts to keep people signed in."""
+    """Make the application. `secret` signs the sessions; keep it over restarts to keep people signed in."""
     templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
     templates.globals["title"] = title
     templates.policies["json.dumps_kwargs"] = {}  # in the order of the API's: a script compares the two
@@ -48,10 +44,10 @@ def create_app(
     app.include_router(pages.router)
     app.include_router(api.router)
 
-    def failed(
+    def fail(
         request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """JSON for scripts; for people a page, or the way to sign in."""
+        """Answer with JSON for scripts, and for people with a page, or the page to sign in."""
         if request.url.path.startswith(("/api/", "/images/")):
             return JSONResponse({"error": message}, status, headers)
         if status == 401:
@@ -59,23 +55,23 @@ def create_app(
         return desk.page("error", desk.sessions.find(request), status, message=message)
 
     @app.exception_handler(HTTPException)
-    def http_error(request: Request, error: HTTPException) -> Response:
+    def handle_http_error(request: Request, error: HTTPException) -> Response:
         message = "There is nothing here." if error.detail == "Not Found" else error.detail
-        return failed(request, error.status_code, message, error.headers)
+        return fail(request, error.status_code, message, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    def not_valid(request: Request, error: RequestValidationError) -> Response:
+    def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
         faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
-        return failed(request, 422, "; ".join(faults))
+        return fail(request, 422, "; ".join(faults))
 
     @app.exception_handler(UserError)
-    def user_error(request: Request, error: UserError) -> Response:
+    def handle_user_error(request: Request, error: UserError) -> Response:
         statuses = {NotAskedError: 404, SenselessError: 422, StoreError: 503}
         status = next((statuses[kind] for kind in type(error).mro() if kind in statuses), 400)
-        return failed(request, status, str(error))
+        return fail(request, status, str(error))
 
     @app.exception_handler(Exception)
-    def mistake(request: Request, error: Exception) -> Response:
-        return failed(request, 500, "Something went wrong at the site. Its log says what.")
+    def handle_bug(request: Request, error: Exception) -> Response:
+        return fail(request, 500, "Something went wrong at the site. Its log says what.")
 
     return app

@@ -1,10 +1,10 @@
-"""What every route needs at hand: the store, the images, the classes, who is signed in."""
+"""What every route needs: the store, the images, the classes, who is signed in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -14,16 +14,30 @@ from pydantic import Field
 from fedactive.sites.labels.answers import NotAskedError
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page.session import Session, Sessions
-from fedactive.sites.site.images import ImagePool
 
 Sample = Annotated[int, Field(ge=0, lt=2**63)]  # what SQLite can count to
-Guess = Callable[[int], tuple[int, float] | None]  # of an image: the model's class and its probability
+Guess = Callable[[int], tuple[int, float] | None]  # the model's class of an image, and its probability
+
+
+class Gallery(Protocol):
+    """The images of a site as the page shows them; their numbers are positions in `names`."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def __len__(self) -> int: ...
+
+    def picture(self, sample: int) -> tuple[bytes, str]:
+        """The original of an image, and its media type."""
+
+    def left_out(self) -> list[str]:
+        """A sentence for each file that cannot be used."""
 
 
 @dataclass(frozen=True)
 class Desk:
     store: LabelStore
-    images: ImagePool
+    images: Gallery
     classes: Sequence[str]
     sessions: Sessions
     templates: Environment
@@ -36,7 +50,7 @@ class Desk:
         return HTMLResponse(html, status)
 
     def must_be_asked_for(self, sample: int) -> None:
-        """People see the images that a round wants labelled, and no others."""
+        """Refuse an image that no round wants labelled: people see no others."""
         if self.store.rounds.asking_for(sample) is None:
             raise NotAskedError(f"nobody asked for image {sample}")
 

@@ -74,7 +74,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         disputed=len(store.queues.disputed()),
         flagged=view.flagged(store, FLAGGED_SHOWN),
         images=len(desk.images),
-        left_out=desk.images.report.sentences(),
+        left_out=desk.images.left_out(),
         is_lead=session.annotator.role == "lead",
     )
 

@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.sites.listening import listen
+from fedactive.sites.sockets import listen
 
 SECONDS_TO_FINISH = 5
 

@@ -19,7 +19,7 @@ ANSWERS_FOR_PACE = 20
 # Keys for classes in order; F flags and G uncovers the model's guess.
 CLASS_KEYS = "1234567890abcdehijklmnopqrstuvwxyz"
 
-State = Literal["label", "waiting", "done", "others", "closed"]
+WorkState = Literal["label", "waiting", "done", "others", "closed"]
 Values = dict[str, Any]
 
 
@@ -34,7 +34,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
     counts = asdict(store.rounds.counts(current)) if current else {}
     # A round that several people answer goes on when others do, too: then one's own share tells more.
     mine = asdict(store.rounds.share(current, annotator.id)) if current and current.overlap > 1 else None
-    state: State = "waiting"
+    state: WorkState = "waiting"
     if requests:
         state = "label"
     elif current is not None:

@@ -6,11 +6,9 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-Pixels = NDArray[np.uint8]
-Shape = tuple[int, int, int]  # channels, height, width
+from fedactive.sites.site.image_pool import Pixels, Shape
 
 # How a photo is turned upright, by the number that a camera gives the way it was held.
 UPRIGHT = {

@@ -33,8 +33,8 @@ class Cover:
     noise: float = 0.0  # z
 
 
-def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover) -> Weights:
-    """`weights` moved towards `origin` until they are C away, with noise that is new at every call.
+def clip_and_noise(weights: Weights, origin: Weights, cover: Cover) -> Weights:
+    """Move `weights` towards `origin` until they are C away, and add noise that is new at every call.
 
     BatchNorm's statistics are data of the site like all else; only its counter of batches is left alone.
     """
@@ -51,7 +51,7 @@ def clipped_and_noised(weights: Weights, origin: Weights, cover: Cover) -> Weigh
 
 
 def normal_numbers(shape: torch.Size) -> Tensor:
-    """Of N(0, 1), each by the inverse of the distribution function from 52 random bits of its own."""
+    """Draw from N(0, 1): each number by the inverse distribution function, from 52 random bits of its own."""
     bits = np.frombuffer(os.urandom(8 * shape.numel()), np.uint64) >> np.uint64(12)
     between_0_and_1 = (bits + 0.5) * 2.0**-52  # exact, and never one of the ends
     return torch.from_numpy(ndtri(between_0_and_1)).reshape(shape)

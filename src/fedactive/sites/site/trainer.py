@@ -1,6 +1,6 @@
-"""The learning half of a site: answers the coordinator's requests, with the laboratory's own code.
+"""The learning half of a site: it answers the coordinator's requests, with the laboratory's own code.
 
-Whatever is asked twice is answered twice alike: what was decided is on disk before the answer goes out.
+The same request gets the same answer again: what was decided is on disk before the answer goes out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import Server, make_algorithm, sends_more_than_weights
-from fedactive.sites.coordinator.plan import card_from_plain, register_images
+from fedactive.sites.card import card_from_plain
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
     FAILED,
@@ -30,9 +30,9 @@ from fedactive.sites.messages import (
     Request,
     Value,
 )
-from fedactive.sites.site.asked import read_round
 from fedactive.sites.site.privacy import Cover
-from fedactive.sites.site.session import Holdings, Session
+from fedactive.sites.site.query_log import read_query
+from fedactive.sites.site.site_run import Holdings, SiteRun
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +56,11 @@ class Trainer:
         self.classes = classes
         self.read = read
         self.device = device
-        self.opened: tuple[str, dict[str, Any]] | None = None  # the run that the session is of, its settings
-        self.session: Session | None = None
+        self.site_run: SiteRun | None = None  # of the last request
+        self.opened: tuple[str, dict[str, Any]] | None = None  # its name and settings
 
     def answer(self, request: Request) -> Reply:
-        """Always a reply. What went wrong is one of a few fixed sentences; the log here has the rest."""
+        """Answer any request. A problem is one of a few fixed sentences; the log here has the details."""
         handlers = {
             "hello": self.hello,
             "query": self.query,
@@ -78,10 +78,10 @@ class Trainer:
             return Reply(problem=1 + PROBLEMS.index(FAILED))
 
     def close(self) -> None:
-        """Forget the session; the next request makes one."""
-        if self.session is not None:
-            self.session.close()
-        self.session = None
+        """Forget the run; the next request opens one."""
+        if self.site_run is not None:
+            self.site_run.close()
+        self.site_run = None
 
     # --- the requests
 
@@ -89,23 +89,23 @@ class Trainer:
         return Reply({"images": len(self.open(request).holdings.images)})
 
     def query(self, request: Request) -> Reply:
-        session = self.open(request)
+        run = self.open(request)
         overlap, deadline = request.settings["overlap"], deadline_of(request)
-        asked = session.query(request.al_round, request.weights or None, overlap, deadline)
-        values = self.progress(session, request.al_round)
-        for measured in asked["local_only"]:
+        query = run.query(request.al_round, request.weights or None, overlap, deadline)
+        values = self.progress(run, request.al_round)
+        for measured in query["local_only"]:
             values |= measured
         return Reply(values)
 
     def label_status(self, request: Request) -> Reply:
-        session = self.open(request)
-        if session.asked.find(request.al_round) is None:
+        run = self.open(request)
+        if run.queries.find(request.al_round) is None:
             raise RefusedError(NOT_ASKED)
-        session.asked.open_missing()
+        run.queries.open_missing()
         self.store.rounds.set_deadline(request.run, request.al_round, deadline_of(request))
         if request.settings["close"]:
             self.store.rounds.close(request.run, request.al_round)
-        return Reply(self.progress(session, request.al_round))
+        return Reply(self.progress(run, request.al_round))
 
     def train(self, request: Request) -> Reply:
         server = Server(request.weights, state=request.state)
@@ -124,34 +124,31 @@ class Trainer:
         asking = self.store.rounds.asking_for(sample)
         if asking is None:
             return None
-        asked = read_round(self.folder / asking.run, asking.al_round) or {}
-        for asked_for, (label, sure) in zip(asked.get("samples", []), asked.get("guesses", []), strict=False):
-            if asked_for == sample:
-                return label, sure
-        return None  # of the first round: there was no model yet
+        query = read_query(self.folder / asking.run, asking.al_round) or {}
+        guesses = dict(zip(query.get("samples", []), query.get("guesses", []), strict=False))
+        label, sure = guesses.get(sample, (None, 0.0))
+        return None if label is None else (label, sure)  # none in the first round: there was no model yet
 
     # --- what the requests share
 
-    def open(self, request: Request) -> Session:
-        """The session of this run: kept from request to request, made anew when another run begins."""
+    def open(self, request: Request) -> SiteRun:
+        """The run that this request is about: kept from request to request, replaced when another begins."""
         settings = request.settings.get("run", {})
-        if self.session is not None and self.opened == (request.run, settings):
-            return self.session
+        if self.site_run is not None and self.opened == (request.run, settings):
+            return self.site_run
         try:
             if not re.fullmatch(r"[A-Za-z0-9_-]{1,150}", request.run):  # it names a folder here
                 raise ValueError(f"no name of a run: {request.run!r}")
             card = card_from_plain(settings["images"])
-            register_images(card)
-            asked = parse_toml(settings["experiment"])
-            if asked["dataset"] != card.name:  # a path would be looked up, and the answer tell what is there
-                raise ValueError(f"the dataset of run {request.run} is not its images: {asked['dataset']!r}")
             here = {"clients": 1, "workers": 1, "device": self.device}
-            experiment = Experiment.from_values(asked | here)
+            # Since it has a card, no dataset is looked up: a path in the settings, and whether it is refused,
+            # would tell the coordinator which files are here.
+            experiment = Experiment.from_values(parse_toml(settings["experiment"]) | here, described=card)
             client, budget = int(settings["client"]), int(settings["budget"])
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
             algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
-            if cover.clip and sends_more_than_weights(algorithm):  # no plan has it, a coordinator may send it
-                raise ValueError(f"run {request.run} would have more sent than what is covered")
+            if cover.clip and sends_more_than_weights(algorithm):  # a plan cannot say so, a message can
+                raise ValueError(f"run {request.run} would send more than what is covered")
         except (UserError, KeyError, TypeError, ValueError):
             log.exception("settings of run %s", request.run)
             raise RefusedError(OTHER_VERSION) from None
@@ -159,17 +156,17 @@ class Trainer:
             raise RefusedError(OTHER_CLASSES)
         self.close()
         folder = self.folder / request.run
-        self.session = Session(
+        self.site_run = SiteRun(
             request.run, experiment, card, client, budget, cover, self.read(card), self.store, folder
         )
         self.opened = (request.run, settings)
-        return self.session
+        return self.site_run
 
-    def progress(self, session: Session, al_round: int) -> dict[str, Value]:
-        """Counts only: of this round, and of all labels that this run has here."""
-        counts: dict[str, Value] = asdict(self.store.counts(session.run, al_round))
+    def progress(self, run: SiteRun, al_round: int) -> dict[str, Value]:
+        """How far people are, as counts only: of this round, and of all labels that this run has here."""
+        counts: dict[str, Value] = asdict(self.store.counts(run.run, al_round))
         labels = self.store.labels()
-        counts["labelled_in_all"] = sum(sample in labels for sample in session.asked.samples_until(al_round))
+        counts["labelled_in_all"] = sum(sample in labels for sample in run.queries.samples_until(al_round))
         return counts
 
 

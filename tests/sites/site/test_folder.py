@@ -18,8 +18,7 @@ from fedactive.sites import keys
 from fedactive.sites.flower import processes
 from fedactive.sites.flower import supernode as supernode_module
 from fedactive.sites.flower.supernode import SuperNode
-from fedactive.sites.site import site as site_module
-from fedactive.sites.site.site import FILES, Site
+from fedactive.sites.site.folder import FILES, THUMBNAIL, Site
 
 SHAPE = (1, 8, 8)
 
@@ -145,7 +144,7 @@ def test_nobody_else_can_look_into_the_folder(sources):
 
 def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
     site = make(sources)
-    site.read(site_module.THUMBNAIL)
+    site.read(THUMBNAIL)
     for dataset in ("digits", "cifar10", "mnist"):
         site.holdings(DATASETS[dataset])
     assert {path.name for path in (site.folder / "cache").iterdir()} == {"1x8x8.npz", "1x28x28.npz"}

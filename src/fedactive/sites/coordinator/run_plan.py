@@ -9,16 +9,15 @@ import numpy as np
 
 from fedactive.data.budget import budget_per_client
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.laboratory.progress import Silent
 from fedactive.laboratory.run import Result
 from fedactive.loop import federated_active_learning
+from fedactive.progress import Silent
 from fedactive.record.run_folder import Run
 from fedactive.sites.coordinator.federation import HIDDEN, Sites
 from fedactive.sites.coordinator.journal import Journal
-from fedactive.sites.coordinator.plan import Plan
+from fedactive.sites.coordinator.plan import FieldPlan
+from fedactive.sites.coordinator.status import FINISHED, Phase
 from fedactive.sites.messages import Transport
-
-STOPPED = "stopped: "  # begins the phase of a run that cannot go on before something is put right
 
 
 class FieldRun(Run):
@@ -31,15 +30,15 @@ class FieldRun(Run):
         """Not in the field: what people labelled for one run was not asked for by another."""
 
 
-def run(
-    plan: Plan,
+def run_plan(
+    plan: FieldPlan,
     transport: Transport,
     sites: Sequence[str],
     dismissed: Callable[[], set[int]] = set,
 ) -> Result:
     """Run the plan, or the rest of it, with the sites of these names, which the transport numbers from 0.
 
-    `dismissed` tells at any time which of them take no part any more.
+    `dismissed` returns those that no longer take part; it is asked again and again.
     """
     e = plan.experiment
     if e.clients != len(sites):
@@ -50,13 +49,13 @@ def run(
             try:
                 run_rest(plan, Sites(plan, transport, journal, dismissed), folder, journal)
             except UserError as error:
-                journal.phase(f"{STOPPED}{error}")
+                journal.enter(Phase("stopped", reason=str(error)))
                 raise
-            journal.phase("finished")
+            journal.enter(FINISHED)
     return Result(folder.folder)
 
 
-def run_rest(plan: Plan, federation: Sites, folder: Run, journal: Journal) -> None:
+def run_rest(plan: FieldPlan, federation: Sites, folder: Run, journal: Journal) -> None:
     e = plan.experiment
     if journal.budget is None:
         images = federation.images()

@@ -1,6 +1,6 @@
 """One run at one site: the site's client, and what must survive a restart.
 
-    round-R.json     what AL round R asked people for (see asked.py)
+    round-R.json     what AL round R asked people for (see query_log.py)
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
                      updates were sent, the sum of their ρ (see privacy.py), and the last one itself
 
@@ -34,8 +34,8 @@ from fedactive.files import write_atomically
 from fedactive.record.state import grouped
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
-from fedactive.sites.site.asked import AskedRounds
-from fedactive.sites.site.privacy import DELTA, Cover, clipped_and_noised, epsilon, rho_of
+from fedactive.sites.site.privacy import DELTA, Cover, clip_and_noise, epsilon, rho_of
+from fedactive.sites.site.query_log import QueryLog
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,9 @@ class Holdings:
     test_labels: Tensor
 
 
-class Session:
+class SiteRun:
+    """Answers what the coordinator asks in one run. Asked again, it answers the same."""
+
     def __init__(
         self,
         run: str,
@@ -69,8 +71,8 @@ class Session:
         self.cover = cover
         self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
         folder.mkdir(parents=True, exist_ok=True)
-        self.asked = AskedRounds(run, folder, store, experiment.rounds)
-        self.asked.open_missing()
+        self.queries = QueryLog(run, folder, store, experiment.rounds)
+        self.queries.open_missing()
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
         unknown = torch.full((len(holdings.images),), -1)
@@ -104,14 +106,14 @@ class Session:
     def query(
         self, al_round: int, weights: Weights | None, overlap: int, deadline: datetime | None
     ) -> dict[str, Any]:
-        """Which images to ask for in this round, decided once, and how good the local-only model is."""
-        asked = self.asked.find(al_round)
-        if asked is None:
+        """Choose the images of this round, once, and ask people for their labels; return what was asked."""
+        query = self.queries.find(al_round)
+        if query is None:
             self.recall(al_round - 1, own={})
             there = placed(weights, self.engine.device) if weights else None
             phase = self.client.query(self.engine, al_round, there)
             samples = phase.queries[0].samples
-            asked = {
+            query = {
                 "samples": samples.tolist(),
                 "strategy": self.client.experiment.strategy if there else "random",  # without a model
                 "overlap": overlap,
@@ -119,9 +121,9 @@ class Session:
                 "guesses": self.guesses(there, samples) if there else [],
                 "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
             }
-            self.asked.keep(al_round, asked)
-        self.asked.open_missing()
-        return asked
+            self.queries.write(al_round, query)
+        self.queries.open_missing()
+        return query
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
         """The global model's class for each of these images, and its probability, for people who ask."""
@@ -131,18 +133,19 @@ class Session:
 
     def recall(self, al_round: int, own: State) -> None:
         """Make the client what it was when the labelling of this round was closed."""
-        asked = self.asked.samples_until(al_round)
-        labels = self.asked.labels_at_close(al_round)
-        known = {sample: labels[sample] for sample in asked if sample in labels}
-        self.client.recall(known, [sample for sample in asked if sample not in labels], own)
+        samples = self.queries.samples_until(al_round)
+        labels = self.queries.labels_at_close(al_round)
+        known = {sample: labels[sample] for sample in samples if sample in labels}
+        self.client.recall(known, [sample for sample in samples if sample not in labels], own)
 
     # --- the federated learning step
 
     def train(self, server: Server, al_round: int, fl_round: int) -> Update | None:
-        """This client's update; None without a label to learn from.
+        """Train and return the update; None without a label to learn from.
 
-        The same question gets what was sent before: fresh noise each time would average out. Any other gets
-        fresh noise, which counts: with the same noise the difference of two answers would have none.
+        The same question gets the update that was sent before: fresh noise each time would average out. Any
+        other question gets fresh noise, which counts: with the same noise, the difference of two answers
+        would have none.
         """
         last = self.last_training()
         again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
@@ -161,7 +164,7 @@ class Session:
         update = self.client.train(self.engine, server.to(self.engine.device), al_round, fl_round)
         weights = placed(update.weights, CPU)
         if self.cover.clip:
-            weights = clipped_and_noised(weights, server.weights, self.cover)
+            weights = clip_and_noise(weights, server.weights, self.cover)
         state = {
             "al_round": al_round,
             "fl_round": fl_round,

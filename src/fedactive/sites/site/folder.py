@@ -1,4 +1,4 @@
-"""A site: its folder, and the one long-lived process with page, trainer and SuperNode.
+"""A site's folder.
 
 site.toml            name, where the images are, the classes
 site.key, site.pub   its key pair; the coordinator gets site.pub and nothing else
@@ -6,7 +6,7 @@ invitation.toml      the coordinator's, once the site has joined
 images.json          the images in the order of their numbers, and what they show: labels belong to these
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
-cache/               decoded images, the site's own: what no run needs any more is deleted there
+cache/               decoded images; those that no run needs any more are deleted
 runs/                what the trainer remembers of each run
 """
 
@@ -17,30 +17,22 @@ import json
 import logging
 import secrets
 import tomllib
-import zipfile
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import torch
-from PIL import Image
-from torch import Tensor
 
 from fedactive.data.catalog import DatasetCard
-from fedactive.engines import choose_device
 from fedactive.errors import DataError, UserError
-from fedactive.experiment import Experiment
 from fedactive.files import write_atomically, write_json
-from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.page.app import PageServer, create_app
-from fedactive.sites.site.images import ImagePool, Report, fit, read_images
-from fedactive.sites.site.session import Holdings
-from fedactive.sites.site.trainer import Trainer
+from fedactive.sites.site.image_pool import ImagePool, Shape
+from fedactive.sites.site.labelled_images import read_classes, read_test_images
+from fedactive.sites.site.read_images import read_images
+from fedactive.sites.site.site_run import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +51,14 @@ class Site:
 
     @classmethod
     def init(cls, folder: Path, name: str, images: Path, classes: Path, test: Path | None) -> Site:
-        """A new site with a key pair of its own."""
+        """Make a new site with a key pair of its own."""
         if is_site(folder):
             raise UserError(f"{folder} is a site's already, and coordinators may know its key")
         for source in filter(None, (images, test)):
             if source.resolve().is_relative_to((folder / CACHE).resolve()):
                 raise UserError(f"{source} is where the site keeps decoded images, and deletes them; move it")
         names = read_classes(classes)
-        tell(read_images(images, THUMBNAIL).report)  # now, not at the first run
+        log_report(read_images(images, THUMBNAIL))  # now, not at the first run
         read_test_images(test, names, THUMBNAIL)
         values = {"name": name, "images": str(images.resolve()), "classes": list(names)}
         values |= {"test": str(test.resolve())} if test else {}
@@ -102,43 +94,14 @@ class Site:
     def join(self, invitation: Path) -> Invitation:
         given = Invitation.read(invitation)
         write_atomically(self.folder / "ca.pem", given.authority.encode())
-        given.write(self.folder / "invitation.toml")  # last: who has it has joined
+        given.write(self.folder / "invitation.toml")  # last: it says that the site has joined
         return given
 
     def store(self) -> LabelStore:
         return LabelStore(self.folder / "labels.sqlite")
 
-    # --- serving
-
-    def serve(
-        self, host: str, port: int, certificate: tuple[Path, Path] | None, device: str, guess: bool
-    ) -> None:
-        """Page, trainer and SuperNode, until a signal ends them; `guess`: people may see the model's."""
-        if not (self.folder / "invitation.toml").exists():
-            raise UserError(f"{self.name} has not joined a coordinator; `fedactive site join` does that")
-        choose_device(Experiment(device=device).device)  # what does not exist, or not here, is told now
-        coordinator = Invitation.read(self.folder / "invitation.toml").address
-        with closing(self.hold()), closing(self.store()) as store:
-            self.keep_classes(store)
-            pool = self.read(THUMBNAIL)
-            tell(pool.report)
-            secret = (self.folder / "page.secret").read_bytes()
-            trainer = Trainer(self.folder / "runs", store, self.classes, self.holdings, device)
-            offered = trainer.guess if guess else None
-            app = create_app(store, pool, self.classes, secret=secret, title=self.name, guess=offered)
-            page = PageServer(app, host, port, certificate)
-            write_json(self.folder / "page.json", {"address": page.address})
-            supernode = SuperNode(self.folder, coordinator, trainer.answer)
-            log.info("%s: %d images, labelling page at %s", self.name, len(pool), page.address)
-            supernode.start()
-            try:
-                page.run()
-            finally:
-                supernode.stop()
-                trainer.close()
-
     def hold(self) -> IO[str]:
-        """One process at a time: a second one's trainer would write over the first one's."""
+        """Lock the site, until the file is closed: a second process would spoil the first one's files."""
         lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until closed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,8 +110,10 @@ class Site:
             raise UserError(f"{self.name} is being served already, by another process") from None
         return lock
 
+    # --- what it holds
+
     def holdings(self, card: DatasetCard) -> Holdings:
-        """The site's images in the form that a run wants."""
+        """Read the site's images in the form that a run wants."""
         shape = (card.channels, card.size, card.size)
         pool = self.read(shape)
         for cache in (self.folder / CACHE).glob("[0-9]*x[0-9]*x[0-9]*.npz"):
@@ -157,8 +122,8 @@ class Site:
         test_images, test_labels = read_test_images(self.test, self.classes, shape)
         return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
 
-    def read(self, shape: tuple[int, int, int]) -> ImagePool:
-        """The images, under the numbers that they had from the beginning: labels belong to numbers."""
+    def read(self, shape: Shape) -> ImagePool:
+        """Read the images. They keep their numbers from the first start on: labels belong to these."""
         pool = read_images(self.images, shape, self.cache(shape))
         file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
         if not file.exists():
@@ -171,11 +136,11 @@ class Site:
             )
         return pool
 
-    def cache(self, shape: tuple[int, int, int]) -> Path:
+    def cache(self, shape: Shape) -> Path:
         return self.folder / CACHE / ("x".join(map(str, shape)) + ".npz")
 
     def keep_classes(self, store: LabelStore) -> None:
-        """Labels are numbers of classes: from the first answer on these stay what they are."""
+        """Write down the classes. From the first answer on they may not change: labels are their numbers."""
         file = self.folder / "classes.json"
         known = json.loads(file.read_text())["classes"] if file.exists() else list(self.classes)
         if known != list(self.classes) and store.answers.events("1 LIMIT 1"):
@@ -187,7 +152,7 @@ class Site:
 
 
 def is_site(folder: Path) -> bool:
-    """Anything less is what an interrupted `init` left, or somebody removed: `init` writes over it."""
+    """Is the folder a whole site? What an interrupted `init` left is none, and `init` writes over it."""
     return all((folder / name).exists() for name in FILES)
 
 
@@ -203,46 +168,7 @@ def first_change(known: dict[str, str], here: dict[str, str]) -> str | None:
     return None
 
 
-def tell(report: Report, where: str = "") -> None:
-    for line in report.sentences():
-        log.warning(where + line)
-
-
-def read_classes(path: Path) -> tuple[str, ...]:
-    """One class per line."""
-    try:
-        classes = tuple(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").splitlines())))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is no text in UTF-8") from None
-    if len(classes) < 2 or len(set(classes)) != len(classes):
-        raise DataError(f"{path} must name two or more different classes, one per line")
-    return classes
-
-
-def read_test_images(
-    source: Path | None, classes: tuple[str, ...], shape: tuple[int, int, int]
-) -> tuple[Tensor, Tensor]:
-    """Images with their classes: from a folder per class, or test_images and test_labels of an .npz."""
-    if source is None:
-        return torch.zeros((0, *shape), dtype=torch.uint8), torch.zeros(0, dtype=torch.long)
-    if source.is_dir():
-        pool = read_images(source, shape)
-        folders = [name.split("/")[0] for name in pool.names]
-        if strangers := set(folders) - set(classes):
-            raise DataError(f"{source / min(strangers)} is not named after a class")
-        for name, kept in pool.report.duplicates:
-            if name.split("/")[0] != kept.split("/")[0]:
-                raise DataError(f"{source / kept} and {source / name} are the same picture in two classes")
-        tell(pool.report, "among the test images, ")
-        return torch.from_numpy(pool.pixels), torch.tensor([classes.index(folder) for folder in folders])
-    try:
-        with np.load(source, allow_pickle=False) as content:
-            images, labels = content["test_images"], content["test_labels"].reshape(-1).astype(np.int64)
-            pixels = np.stack([fit(Image.fromarray(image), shape) for image in images])
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read test_images and test_labels of {source}: {error}") from None
-    if len(labels) != len(pixels) or labels.min() < 0 or labels.max() >= len(classes):
-        raise DataError(f"{source}: test_labels does not number the classes of the {len(pixels)} test_images")
-    return torch.from_numpy(pixels), torch.from_numpy(labels)
+def log_report(pool: ImagePool) -> None:
+    """Log which images are left out, and why."""
+    for sentence in pool.left_out():
+        log.warning(sentence)

@@ -11,8 +11,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedactive.sites.coordinator import field
-from fedactive.sites.coordinator.coordinator import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.flower.transport import FlowerTransport
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -54,7 +54,7 @@ def main(grid: Grid, context: Context) -> None:
 
     try:
         transport = FlowerTransport(grid, [site.node for site in sites])
-        field.run(plan, transport, [site.name for site in sites], dismissed)
+        run_plan(plan, transport, [site.name for site in sites], dismissed)
     except Exception:
         logging.exception("the run stopped")
         raise

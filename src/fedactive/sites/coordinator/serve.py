@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 from fedactive.files import write_json
-from fedactive.sites.coordinator.coordinator import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.control import Control
 from fedactive.sites.flower.gate import Gate
@@ -19,7 +19,7 @@ SECONDS_TO_START = 60.0
 
 
 def serve(coordinator: Coordinator, host: str) -> None:
-    """Until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
+    """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
     superlink = f"127.0.0.1:{processes.free_port()}"
     _, port = parse_address(coordinator.address)
     gate = Gate(superlink, coordinator.folder, host, port, coordinator.keys)
@@ -34,6 +34,7 @@ def serve(coordinator: Coordinator, host: str) -> None:
 
 
 def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Event) -> None:
+    """Start a SuperLink, and another one when it ends, until `stopped`; serving.json says where it is."""
     serving = coordinator.folder / "serving.json"
     serving.unlink(missing_ok=True)  # of one that was killed
     while not stopped.is_set():
@@ -42,16 +43,14 @@ def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Ev
         if control.wait(SECONDS_TO_START, stopped.is_set):
             write_json(serving, {"address": address, "pid": process.pid})
             admitted = ", ".join(site.name for site in coordinator.sites()) or "none yet"
-            log.info("there for sites at %s; admitted: %s", coordinator.address, admitted)
+            log.info("serving sites at %s; admitted: %s", coordinator.address, admitted)
         control.close()
         while process.poll() is None and not stopped.wait(0.2):
             pass
         serving.unlink(missing_ok=True)
         processes.end(process)
         if not stopped.is_set():
-            log.warning(
-                "the SuperLink ended (see %s) and is started again", coordinator.folder / "flower.log"
-            )
+            log.warning("the SuperLink ended and is started again; see %s", coordinator.folder / "flower.log")
 
 
 def start_superlink(coordinator: Coordinator, address: str) -> subprocess.Popen[bytes]:

@@ -1,7 +1,6 @@
-"""The images of a site: a folder of PNG and JPEG files or a MedMNIST-style .npz, read once and checked.
+"""Read the images of a site: a folder of PNG and JPEG files, or a MedMNIST-style .npz.
 
-Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
-is its position in the pool, which is sorted by name; what cannot be used is left out and named in the report.
+What cannot be used is left out and named in the pool's report.
 """
 
 from __future__ import annotations
@@ -14,75 +13,25 @@ import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_files import ENDINGS, find_images, leads_out, stamp
-from fedactive.sites.site.pictures import Pixels, Shape, decode, fit
+from fedactive.sites.site.image_cache import read_cache, write_cache
+from fedactive.sites.site.image_files import find_images, leads_out, stamp
+from fedactive.sites.site.image_pool import ImagePool, Pictures, Pixels, Report, Shape
+from fedactive.sites.site.pictures import decode, fit
 
-__all__ = ["ImagePool", "Report", "fit", "read_images"]
-
-# How pictures become pixels: what an earlier version kept may be other pixels than this one makes of them.
+# Pictures that an earlier version decoded may be other pixels than this one makes of them.
 DECODER = hashlib.sha256(files("fedactive.sites.site").joinpath("pictures.py").read_bytes()).hexdigest()
-TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was left out of the pool, and why."""
-
-    unreadable: tuple[tuple[str, str], ...] = ()  # name, reason
-    duplicates: tuple[tuple[str, str], ...] = ()  # name, the equal image that is kept
-    other_files: int = 0
-
-    def sentences(self) -> list[str]:
-        """For people. Bytes of a name that are no text are shown as such: no page or terminal could."""
-        lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
-        lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
-        if self.other_files:
-            files = "1 file is" if self.other_files == 1 else f"{self.other_files} files are"
-            lines.append(f"{files} left out: not {', '.join(ENDINGS)}")
-        return [line.encode(errors="backslashreplace").decode() for line in lines]
-
-
-class Pictures(Protocol):
-    """Where the original pictures come from."""
-
-    def bytes_of(self, name: str) -> bytes:
-        """A PNG or JPEG file."""
-
-
-@dataclass(frozen=True)
-class ImagePool:
-    pixels: Pixels  # (n, channels, height, width)
-    names: tuple[str, ...]
-    digests: tuple[str, ...]  # of what the originals show: the same picture has the same
-    report: Report
-    pictures: Pictures
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def picture(self, sample: int) -> tuple[bytes, str]:
-        """The original of an image for display, and its media type."""
-        if not 0 <= sample < len(self):
-            raise DataError(f"there is no image {sample}: the pool has {len(self)}")
-        content = self.pictures.bytes_of(self.names[sample])
-        for start, kind in TYPES.items():
-            if content.startswith(start):
-                return content, kind
-        raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")
 
 
 def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImagePool:
-    """All images of a folder or .npz in the wanted shape. `cache` is a file to keep decoded folders in."""
+    """Read all images of a folder or .npz in the wanted shape. `cache` is a file to keep decoded ones in."""
     if source.is_dir():
         pool = _read_folder(source, shape, cache)
     elif source.is_file():
@@ -90,7 +39,7 @@ def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImageP
     else:
         raise DataError(f"{source}: there is no such folder or file")
     if not len(pool):
-        what = "; ".join(pool.report.sentences()[:3]) or "it is empty"
+        what = "; ".join(pool.left_out()[:3]) or "it is empty"
         raise DataError(f"{source} has no image that can be used (wanted: png, jpg or .npz): {what}")
     return pool
 
@@ -118,14 +67,14 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     names = [path.relative_to(root).as_posix() for path in paths]
     facts = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
     key = hashlib.sha256(json.dumps([DECODER, shape, facts, refused, others]).encode()).hexdigest()
-    if cache is not None and (cached := _read_cache(cache, key, _Folder(root))):
+    if cache is not None and (cached := read_cache(cache, key, _Folder(root))):
         return cached
     with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         decoded = list(threads.map(lambda path: decode(path, shape), paths))
     pool = _sift(names, decoded, shape, refused, others, _Folder(root))
     if cache is not None:
-        _write_cache(cache, key, pool)
+        write_cache(cache, key, pool)
     return pool
 
 
@@ -137,7 +86,7 @@ def _sift(
     others: int,
     pictures: Pictures,
 ) -> ImagePool:
-    """Keep one of each picture."""
+    """Keep one of each picture, and report the others."""
     unreadable, duplicates = list(refused), []
     kept: dict[bytes, tuple[str, Pixels]] = {}
     for name, result in zip(names, decoded, strict=True):
@@ -188,42 +137,3 @@ def _read_npz(path: Path, shape: Shape) -> ImagePool:
     names = [f"train_images[{k}]" for k in range(len(images))]
     decoded = [(fit(Image.fromarray(x), shape), hashlib.sha256(x.tobytes()).digest()) for x in images]
     return _sift(names, decoded, shape, (), 0, _Archive(images, {name: k for k, name in enumerate(names)}))
-
-
-# ------------------------------------------------------------------------------------------ the cache
-
-
-def _write_cache(cache: Path, key: str, pool: ImagePool) -> None:
-    facts = {
-        "key": key,
-        "names": pool.names,
-        "digests": pool.digests,
-        "unreadable": pool.report.unreadable,
-        "duplicates": pool.report.duplicates,
-        "other_files": pool.report.other_files,
-    }
-    partial = cache.with_name(f".{cache.name}.partial")
-    try:
-        cache.parent.mkdir(exist_ok=True)
-        with partial.open("wb") as file:  # not by way of memory, where the pixels are already
-            np.savez(file, pixels=pool.pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
-        os.replace(partial, cache)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise DataError(f"cannot write {cache}: {error.strerror}") from None
-
-
-def _read_cache(cache: Path, key: str, pictures: Pictures) -> ImagePool | None:
-    """What was decoded before, unless the folder, the shape or the way of decoding has changed since."""
-    try:
-        with np.load(cache, allow_pickle=False) as content:
-            facts = json.loads(content["facts"].tobytes())
-            if facts["key"] != key:
-                return None
-            pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
-            report = Report(pairs[0], pairs[1], facts["other_files"])
-            names, digests = tuple(facts["names"]), tuple(facts["digests"])
-            return ImagePool(content["pixels"], names, digests, report, pictures)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
-        return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,24 @@ from typing import Any
 from fedactive.errors import ConfigurationError, UserError, unknown_name
 from fedactive.files import write_atomically, write_json
 from fedactive.record.run_folder import completed_rounds
-from fedactive.sites.coordinator.plan import Plan, card_to_plain
+from fedactive.sites.card import card_to_plain
+from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import make_authority_and_certificate, read_public_key
 from fedactive.sites.names import checked_name
 
-FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # tells the ServerApp, which Flower starts, whose it is
+FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # in the environment of the ServerApp, which Flower starts
 
 
 @dataclass(frozen=True)
-class Site:
+class Member:
+    """A site that was admitted. One that was dismissed is kept: runs know it by its name."""
+
     name: str
     node: int  # Flower's id of it
     key: str  # its public key, PEM
-    dismissed: bool = False  # and stays here: runs know it by its name
+    dismissed: bool = False
 
 
 class Coordinator:
@@ -48,7 +51,7 @@ class Coordinator:
 
     @classmethod
     def init(cls, folder: Path, address: str) -> Coordinator:
-        """A new coordinator, which sites reach at `address` (host:port)."""
+        """Make a new coordinator, which sites reach at `address` (host:port)."""
         host, _ = parse_address(address)
         if (folder / "invitation.toml").exists():  # written last: without it nobody knows the certificates
             raise UserError(f"{folder} is a coordinator's already, and its sites trust these certificates")
@@ -74,21 +77,21 @@ class Coordinator:
 
     # --- sites
 
-    def all_sites(self) -> list[Site]:
+    def all_sites(self) -> list[Member]:
         """In the order in which they were admitted, those that were dismissed included."""
         file = self.folder / "sites.json"
-        return [Site(**site) for site in json.loads(file.read_text())["sites"]] if file.exists() else []
+        return [Member(**site) for site in json.loads(file.read_text())["sites"]] if file.exists() else []
 
-    def sites(self) -> list[Site]:
-        """Those that a new run begins with."""
+    def sites(self) -> list[Member]:
+        """The sites that a new run begins with."""
         return [site for site in self.all_sites() if not site.dismissed]
 
     def keys(self) -> list[str]:
-        """Of those who may come in."""
+        """The public keys of the sites that may come in."""
         return [site.key for site in self.sites()]
 
-    def admit(self, public_key: Path, name: str | None) -> Site:
-        """From now on the holder of this key may take part. Cut short, it can be done again."""
+    def admit(self, public_key: Path, name: str | None) -> Member:
+        """Let the holder of this key take part from now on. If it is cut short, it can be done again."""
         key, comment = read_public_key(public_key)
         name = checked_name(name or comment)
         with self.hold(), closing(self.control()) as control:
@@ -98,12 +101,12 @@ class Coordinator:
                     raise UserError(f"{public_key} is admitted already, as {site.name}")
             if name in [site.name for site in known]:
                 raise ConfigurationError("name", name, "a name that no other site has or had (--name)")
-            site = Site(name, control.admit(key, name), key.decode())
+            site = Member(name, control.admit(key, name), key.decode())
             self.write_sites([*known, site])
         return site
 
     def dismiss(self, name: str) -> None:
-        """From now on the site of this name takes no part, and its key is never admitted again."""
+        """Let the site of this name take no part from now on; its key is never admitted again."""
         with self.hold(), closing(self.control()) as control:
             known = self.all_sites()
             for site in known:
@@ -113,28 +116,28 @@ class Coordinator:
                     return
         raise unknown_name("site", name, [site.name for site in known])
 
-    def write_sites(self, sites: Sequence[Site]) -> None:
+    def write_sites(self, sites: Sequence[Member]) -> None:
         write_json(self.folder / "sites.json", {"sites": [asdict(site) for site in sites]})
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """One change of the sites, or start of a run, at a time: the next one waits."""
+        """Hold a lock: one change of the sites, or start of a run, at a time."""
         with open(self.folder / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     # --- plans
 
-    def keep_plan(self, text: str) -> Plan:
-        """Check a plan and keep it; a plan of the same run replaces it, if it is about the same images."""
+    def keep_plan(self, text: str) -> FieldPlan:
+        """Check a plan and keep it. It replaces an earlier plan of the same run about the same images."""
         plan = self.parse_plan(text)
         self.check_images(plan)
         (self.folder / "plans").mkdir(exist_ok=True)
         write_atomically(self.plan_file(plan.experiment.name), text.encode())
         return plan
 
-    def check_images(self, plan: Plan) -> None:
-        """The name of a run does not tell the table [images], so one that has begun holds on to it."""
+    def check_images(self, plan: FieldPlan) -> None:
+        """Refuse other images than a run began with: they are no part of the name of a run."""
         name = plan.experiment.name
         if not read_names(self.run_folder(plan)) or not self.plan_file(name).exists():
             return
@@ -144,7 +147,7 @@ class Coordinator:
                 allowed = f"{begun[key]!r}, as this run began; a dataset of another name makes another run"
                 raise ConfigurationError(f"images.{key}", value, allowed)
 
-    def plan(self, name: str) -> Plan:
+    def plan(self, name: str) -> FieldPlan:
         """The plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
         return self.read_plan(self.plan_file(name).read_text(), clients)
@@ -152,41 +155,52 @@ class Coordinator:
     def plan_file(self, name: str) -> Path:
         return self.folder / "plans" / f"{name}.toml"
 
-    def run_folder(self, plan: Plan) -> Path:
+    def run_folder(self, plan: FieldPlan) -> Path:
         return self.folder / "runs" / plan.experiment.name
 
-    def log_file(self, plan: Plan) -> Path:
+    def log_file(self, plan: FieldPlan) -> Path:
         return self.run_folder(plan) / "field.log"
 
-    def parse_plan(self, text: str) -> Plan:
-        """The plan for as many sites as a run of it began with that has not ended; else for those of now."""
+    def parse_plan(self, text: str) -> FieldPlan:
+        """Read a plan: for the sites of the run of it that has begun and not ended, else for those of now."""
         if not self.sites():
             raise UserError("no site is admitted yet; `fedactive coordinator admit` does that")
-        plans = [self.read_plan(text, n) for n in range(len(self.all_sites()), 0, -1)]
-        return next(filter(self.has_begun, plans), self.read_plan(text, len(self.sites())))
+        return self.find_begun(text) or self.read_plan(text, len(self.sites()))
 
-    def read_plan(self, text: str, clients: int) -> Plan:
-        return Plan.from_toml(text, clients=clients, runs_dir=self.folder / "runs")
+    def find_begun(self, text: str) -> FieldPlan | None:
+        """Find the run of this plan that has begun and not ended, by the plans that are kept of runs.
 
-    def has_begun(self, plan: Plan) -> bool:
-        """And has not ended."""
-        folder = self.run_folder(plan)
-        return bool(read_names(folder)) and completed_rounds(folder) < plan.experiment.rounds
+        How many sites take part is no part of a plan: it was decided when the run began.
+        """
+        wanted = self.read_plan(text, 1).experiment
+        begun: list[FieldPlan] = []
+        for file in (self.folder / "plans").glob("*.toml"):
+            folder = self.folder / "runs" / file.stem
+            names = read_names(folder)
+            if not names or completed_rounds(folder) >= wanted.rounds:
+                continue
+            with suppress(UserError):  # a plan of an earlier version that this one does not understand
+                if self.read_plan(file.read_text(), 1).experiment.hash == wanted.hash:
+                    begun.append(self.read_plan(text, len(names)))
+        return max(begun, key=lambda plan: plan.experiment.clients, default=None)
 
-    def begin(self, plan: Plan) -> None:
-        """From now on the run has the sites that it has."""
+    def read_plan(self, text: str, clients: int) -> FieldPlan:
+        return FieldPlan.from_toml(text, clients=clients, runs_dir=self.folder / "runs")
+
+    def begin(self, plan: FieldPlan) -> None:
+        """Write down which sites the run has, from now on."""
         folder = self.run_folder(plan)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "sites.json", {"sites": [site.name for site in self.sites_of(plan)]})
 
-    def sites_of(self, plan: Plan) -> list[Site]:
-        """Those that the run began with, as they are now; of a new one, those that it will begin with."""
+    def sites_of(self, plan: FieldPlan) -> list[Member]:
+        """The sites that the run began with, as they are now; for a new run, those of now."""
         begun = read_names(self.run_folder(plan))
         known = {site.name: site for site in self.all_sites()}
         return [known[name] for name in begun] if begun else self.sites()
 
 
 def read_names(run_folder: Path) -> list[str]:
-    """The sites of a run, by their numbers in it; none if it has not begun."""
+    """The names of a run's sites, in the order of their numbers; none if it has not begun."""
     file = run_folder / "sites.json"
     return list(json.loads(file.read_text())["sites"]) if file.exists() else []

@@ -19,7 +19,7 @@ from fedactive.files import write_json
 from fedactive.sites.labels.store import LabelStore
 
 
-class AskedRounds:
+class QueryLog:
     def __init__(self, run: str, folder: Path, store: LabelStore, planned: int) -> None:
         """`planned` is how many rounds the run has, as far as its plan says now."""
         self.run = run
@@ -28,48 +28,48 @@ class AskedRounds:
         self.planned = planned
 
     def find(self, al_round: int) -> dict[str, Any] | None:
-        return read_round(self.folder, al_round)
+        return read_query(self.folder, al_round)
 
     def until(self, al_round: float = math.inf) -> dict[int, dict[str, Any]]:
-        """The rounds up to this one, or all, in the order of asking."""
+        """The queries up to this round, or all, by round."""
         files = self.folder.glob("round-*.json")
-        rounds = {int(file.stem.removeprefix("round-")): json.loads(file.read_text()) for file in files}
-        return {number: rounds[number] for number in sorted(rounds) if number <= al_round}
+        queries = {int(file.stem.removeprefix("round-")): json.loads(file.read_text()) for file in files}
+        return {number: queries[number] for number in sorted(queries) if number <= al_round}
 
     def samples_until(self, al_round: int) -> list[int]:
-        return [sample for asked in self.until(al_round).values() for sample in asked["samples"]]
+        return [sample for query in self.until(al_round).values() for sample in query["samples"]]
 
-    def keep(self, al_round: int, asked: dict[str, Any]) -> None:
-        write_json(self.folder / f"round-{al_round}.json", asked)
+    def write(self, al_round: int, query: dict[str, Any]) -> None:
+        write_json(self.folder / f"round-{al_round}.json", query)
 
     def open_missing(self) -> None:
-        """Ask people for all that was decided on and that the label store does not know, or no longer.
+        """Open a round of the label store for each query that it does not know, or no longer knows.
 
-        Of all rounds it hears how many there are.
+        The store also learns how many rounds the run has.
         """
-        for al_round, asked in self.until().items():
+        for al_round, query in self.until().items():
             if self.store.rounds.find(self.run, al_round) is None:
-                due = asked["deadline"]
+                due = query["deadline"]
                 self.store.rounds.open(
                     self.run,
                     al_round,
-                    asked["samples"],
-                    asked["strategy"],
+                    query["samples"],
+                    query["strategy"],
                     None if due is None else datetime.fromtimestamp(due, UTC),
-                    overlap=asked["overlap"],
+                    overlap=query["overlap"],
                 )
         self.store.rounds.plan(self.run, self.planned)
 
     def labels_at_close(self, al_round: int) -> dict[int, int]:
-        """The labels as they were when the labelling of this round was closed: it is now at the latest."""
+        """Close the labelling of this round, unless it is closed, and return the labels of that moment."""
         self.open_missing()
         rounds = list(self.until(al_round))
-        for asked in rounds:
-            self.store.rounds.close(self.run, asked)  # changes nothing where it is closed
+        for number in rounds:
+            self.store.rounds.close(self.run, number)  # changes nothing where it is closed
         return self.store.labels_at_close(self.run, rounds[-1]) if rounds else {}
 
 
-def read_round(folder: Path, al_round: int) -> dict[str, Any] | None:
-    """What was asked for in this round; None if this site was not asked."""
+def read_query(folder: Path, al_round: int) -> dict[str, Any] | None:
+    """What a run asked for in this round; None if this site was not asked."""
     file = folder / f"round-{al_round}.json"
     return json.loads(file.read_text()) if file.exists() else None

@@ -14,9 +14,9 @@ from flwr.proto.control_pb2 import ListRunsResponse, StartRunResponse, StopRunRe
 from flwr.proto.run_pb2 import Run, RunStatus
 
 from fedactive.errors import RunError, UserError
-from fedactive.sites.coordinator import coordinator as admission
-from fedactive.sites.coordinator import watch
-from fedactive.sites.coordinator.coordinator import Coordinator
+from fedactive.sites.coordinator import folder as admission
+from fedactive.sites.coordinator import launch
+from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower.control import Control
 
 PLAN = 'dataset = "digits"\nrounds = 2'
@@ -63,10 +63,10 @@ def superlink():
 @pytest.fixture
 def coordinator(tmp_path, superlink, monkeypatch):
     made = Coordinator.init(tmp_path / "coordinator", "localhost:9443")
-    made.write_sites([admission.Site("north", 1, "key")])
+    made.write_sites([admission.Member("north", 1, "key")])
     served_by(made, 1)
     monkeypatch.setattr(admission, "Control", lambda *_: control_of(superlink))
-    monkeypatch.setattr(watch, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(launch, "SECONDS_BETWEEN_LOOKS", 0.01)
     return made
 
 
@@ -90,11 +90,11 @@ def glance(coordinator, monkeypatch):
     def seen(_):
         raise SeenError
 
-    monkeypatch.setattr(watch, "read_status", seen)
+    monkeypatch.setattr(launch, "read_status", seen)
 
     def give(plan):
         with pytest.raises(SeenError):
-            watch.run(coordinator, plan)
+            launch.run(coordinator, plan)
 
     return give
 
@@ -103,13 +103,13 @@ def test_a_run_whose_start_was_interrupted_is_found_and_stopped(coordinator, sup
     plan = coordinator.keep_plan(PLAN)
     superlink.interrupted = True
     with pytest.raises(KeyboardInterrupt):
-        watch.run(coordinator, plan)
+        launch.run(coordinator, plan)
     glance(plan)
     assert superlink.going_on() == [1]
-    watch.stop(coordinator, plan)
+    launch.stop(coordinator, plan)
     assert superlink.going_on() == []
     with pytest.raises(UserError, match="no run of this plan is going on"):
-        watch.stop(coordinator, plan)
+        launch.stop(coordinator, plan)
 
 
 def test_the_same_command_several_times_at_once_starts_one_run(coordinator, superlink, glance):
@@ -124,7 +124,7 @@ def test_runs_of_two_plans_go_on_side_by_side(coordinator, superlink, glance):
     for plan in plans * 2:
         glance(plan)
     assert len(superlink.going_on()) == 24
-    watch.stop(coordinator, plans[3])
+    launch.stop(coordinator, plans[3])
     assert superlink.going_on() == [run for run in range(1, 25) if run != 4]
 
 
@@ -141,10 +141,10 @@ def test_a_process_that_still_writes_in_the_folder_is_waited_for(coordinator, su
     coordinator.begin(plan)
     with open(coordinator.run_folder(plan) / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        monkeypatch.setattr(watch, "SECONDS_TO_LET_GO", 0.05)
+        monkeypatch.setattr(launch, "SECONDS_TO_LET_GO", 0.05)
         with pytest.raises(RunError, match="goes on with this run already"):
-            watch.run(coordinator, plan)
-        monkeypatch.setattr(watch, "SECONDS_TO_LET_GO", 60)
+            launch.run(coordinator, plan)
+        monkeypatch.setattr(launch, "SECONDS_TO_LET_GO", 60)
         threading.Timer(0.05, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
         glance(plan)
     assert superlink.going_on() == [1]

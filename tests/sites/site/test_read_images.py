@@ -11,9 +11,10 @@ import pytest
 from PIL import Image, ImageOps
 
 from fedactive.errors import DataError
-from fedactive.sites.site import images
+from fedactive.sites.site import read_images as reading
 from fedactive.sites.site.image_files import stamp
-from fedactive.sites.site.images import Report, read_images
+from fedactive.sites.site.image_pool import Report
+from fedactive.sites.site.read_images import read_images
 
 SHAPE = (3, 8, 8)
 
@@ -302,7 +303,7 @@ def test_a_folder_is_decoded_once(folder, tmp_path, monkeypatch):
         raise AssertionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "decode", never)
+        patch.setattr(reading, "decode", never)
         again = read_images(folder, SHAPE, cache)
     assert (again.names, again.report) == (first.names, first.report)
     assert (again.pixels == first.pixels).all()

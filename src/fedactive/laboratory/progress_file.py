@@ -1,0 +1,70 @@
+"""How far a run is, as a file in its folder: progress.json, for whoever watches from another process."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from fedactive.errors import RunError
+from fedactive.experiment import Experiment
+from fedactive.files import write_json
+from fedactive.progress import Progress
+
+SECONDS_BETWEEN_WRITES = 1.0
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """Where a run is."""
+
+    fl_rounds: int  # done, of all AL rounds together
+    al_round: int = 0  # of the last evaluation; 0 before the first one
+    accuracy: float | None = None  # its test accuracy
+
+
+class ProgressFile:
+    """A `Progress` that writes now and then and at the end of each AL round, and passes all on to another."""
+
+    def __init__(self, other: Progress) -> None:
+        self.other = other
+
+    def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
+        self.experiment = experiment
+        self.milestone = Milestone(fl_rounds_done)
+        self.write()
+        self.other.begin(experiment, fl_rounds_done)
+
+    def querying(self, al_round: int) -> None:
+        self.other.querying(al_round)
+
+    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+        per_al_round = self.experiment.fl_rounds
+        done = (al_round - 1) * per_al_round + fl_round + 1
+        self.milestone = replace(self.milestone, fl_rounds=done, al_round=al_round, accuracy=accuracy)
+        if fl_round + 1 == per_al_round or time.monotonic() >= self.written + SECONDS_BETWEEN_WRITES:
+            self.write()
+        self.other.trained(al_round, fl_round, accuracy)
+
+    def end(self) -> None:
+        self.write()
+        self.other.end()
+
+    def write(self) -> None:
+        self.written = time.monotonic()
+        with suppress(OSError, RunError):  # a full disk ends the run where it matters, at its checkpoint
+            write_json(progress_path(self.experiment), asdict(self.milestone))
+
+
+def progress_path(experiment: Experiment) -> Path:
+    return experiment.runs_dir / experiment.name / "progress.json"
+
+
+def read_milestone(experiment: Experiment) -> Milestone | None:
+    """Where the run is; None if it has not said so yet."""
+    try:
+        return Milestone(**json.loads(progress_path(experiment).read_text()))
+    except (OSError, ValueError, TypeError):  # not there, or damaged by hand
+        return None

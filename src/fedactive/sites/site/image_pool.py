@@ -1,0 +1,71 @@
+"""The images of a site, as they are once read: pixels for training, originals for people, what was left out.
+
+Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
+is its position in the pool, which is sorted by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedactive.errors import DataError
+from fedactive.sites.site.image_files import ENDINGS
+
+Pixels = NDArray[np.uint8]
+Shape = tuple[int, int, int]  # channels, height, width
+
+TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was left out of the pool, and why."""
+
+    unreadable: tuple[tuple[str, str], ...] = ()  # name, reason
+    duplicates: tuple[tuple[str, str], ...] = ()  # name, the equal image that is kept
+    other_files: int = 0
+
+    def sentences(self) -> list[str]:
+        """Say it to people. Bytes of a name that are no text are escaped, for pages and terminals."""
+        lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
+        lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
+        if self.other_files:
+            files = "1 file is" if self.other_files == 1 else f"{self.other_files} files are"
+            lines.append(f"{files} left out: not {', '.join(ENDINGS)}")
+        return [line.encode(errors="backslashreplace").decode() for line in lines]
+
+
+class Pictures(Protocol):
+    """Where the original pictures come from."""
+
+    def bytes_of(self, name: str) -> bytes:
+        """The content of a PNG or JPEG file."""
+
+
+@dataclass(frozen=True)
+class ImagePool:
+    pixels: Pixels  # (n, channels, height, width)
+    names: tuple[str, ...]
+    digests: tuple[str, ...]  # of what the originals show: the same picture has the same
+    report: Report
+    pictures: Pictures
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def left_out(self) -> list[str]:
+        return self.report.sentences()
+
+    def picture(self, sample: int) -> tuple[bytes, str]:
+        """The original of an image for display, and its media type."""
+        if not 0 <= sample < len(self):
+            raise DataError(f"there is no image {sample}: the pool has {len(self)}")
+        content = self.pictures.bytes_of(self.names[sample])
+        for start, kind in TYPES.items():
+            if content.startswith(start):
+                return content, kind
+        raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")

@@ -1,0 +1,54 @@
+"""`fedactive site serve`: one long-lived process with the labelling page, the trainer and the SuperNode."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from pathlib import Path
+
+from fedactive.engines import choose_device
+from fedactive.errors import UserError
+from fedactive.experiment import Experiment
+from fedactive.files import write_json
+from fedactive.sites.flower.supernode import SuperNode
+from fedactive.sites.invitation import Invitation
+from fedactive.sites.page.app import create_app
+from fedactive.sites.page.server import PageServer
+from fedactive.sites.site.folder import THUMBNAIL, Site, log_report
+from fedactive.sites.site.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    site: Site, host: str, port: int, certificate: tuple[Path, Path] | None, device: str, guess: bool
+) -> None:
+    """Serve until a signal ends it; with `guess` people may see the model's guess of an image."""
+    if not (site.folder / "invitation.toml").exists():
+        raise UserError(f"{site.name} has not joined a coordinator; `fedactive site join` does that")
+    choose_device(Experiment(device=device).device)  # a device that is not here is an error now
+    coordinator = Invitation.read(site.folder / "invitation.toml").address
+    with closing(site.hold()), closing(site.store()) as store:
+        site.keep_classes(store)
+        pool = site.read(THUMBNAIL)
+        log_report(pool)
+        secret = (site.folder / "page.secret").read_bytes()
+        trainer = Trainer(site.folder / "runs", store, site.classes, site.holdings, device)
+        app = create_app(
+            store,
+            pool,
+            site.classes,
+            secret=secret,
+            title=site.name,
+            guess=trainer.guess if guess else None,
+        )
+        page = PageServer(app, host, port, certificate)
+        write_json(site.folder / "page.json", {"address": page.address})
+        supernode = SuperNode(site.folder, coordinator, trainer.answer)
+        log.info("%s: %d images, labelling page at %s", site.name, len(pool), page.address)
+        supernode.start()
+        try:
+            page.run()
+        finally:
+            supernode.stop()
+            trainer.close()
