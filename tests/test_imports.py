@@ -1,0 +1,176 @@
+"""The rooms of the package, and which of them may know which: imports point one way."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fedactive
+
+PACKAGE = Path(fedactive.__file__).parent
+
+BASE = {"errors", "files", "options", "registry", "randomness"}
+CORE = BASE | {"data", "experiment", "models", "federated", "query", "evaluation", "engines"}
+LOOP = CORE | {"federation", "client", "record", "progress", "loop"}
+
+# What each room of the package may import, besides itself.
+ROOMS = {
+    "errors": set(),
+    "randomness": set(),
+    "files": {"errors"},
+    "options": {"errors", "files"},
+    "registry": {"errors", "options"},
+    "data": BASE,
+    "experiment": BASE | {"data"},
+    "models": BASE | {"data", "experiment"},
+    "federated": BASE | {"data", "experiment", "models"},
+    "query": BASE | {"data", "experiment", "models"},
+    "evaluation": BASE,
+    "engines": CORE - {"engines", "query"},
+    "federation": CORE,
+    "client": CORE | {"federation"},
+    "progress": BASE | {"experiment"},
+    "record": CORE | {"federation", "client"},
+    "loop": LOOP - {"loop"},
+    "laboratory": LOOP,
+    "sweep": LOOP | {"laboratory"},
+    "analysis": BASE | {"experiment", "record"},
+    "paper": LOOP | {"laboratory", "sweep", "analysis"},
+    "sites": LOOP | {"laboratory"},
+    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites"},
+    "__main__": {"cli", "errors"},
+    "__init__": {"experiment", "laboratory", "progress"},
+}
+
+# The same for the rooms of the field; what they may know of the package is above.
+BOTTOM = {"messages", "names", "keys", "invitation", "sockets", "card"}
+SITES = {
+    "messages": set(),
+    "names": set(),
+    "keys": set(),
+    "invitation": set(),
+    "sockets": set(),
+    "card": set(),
+    "labels": {"names"},
+    "page": {"labels", "sockets"},
+    "flower": BOTTOM,
+    "coordinator": BOTTOM | {"flower"},
+    "site": BOTTOM | {"flower", "labels", "page"},
+    "rehearsal": BOTTOM | {"flower", "coordinator", "site", "labels"},
+}
+
+# Imports that break the rules today: (file, what it imports). Who mends one takes its line out.
+EXCEPTIONS = {
+    # A plugin's strategy may refuse its own options, and a wrong configuration fails before any work.
+    ("experiment.py", "fedactive.query.strategy.make_strategy"),
+    # The counts by class that records keep are computed by the analysis.
+    ("record/folder_reader.py", "fedactive.analysis.diversity.Counts"),
+    ("record/folder_reader.py", "fedactive.analysis.diversity.query_counts"),
+    ("record/stored.py", "fedactive.analysis.diversity.accuracy_matrix"),
+    ("record/stored.py", "fedactive.analysis.diversity.count_matrix"),
+    ("record/stored.py", "fedactive.analysis.diversity.emd_by_round"),
+    ("record/stored.py", "fedactive.analysis.diversity.global_emd"),
+    ("record/stored.py", "fedactive.analysis.diversity.local_emd"),
+    # The report shows images and the names of classes, which only the dataset has.
+    ("analysis/panels/class_balance.py", "fedactive.data.find_classes"),
+    ("analysis/panels/images.py", "fedactive.data.Dataset"),
+    ("analysis/panels/images.py", "fedactive.data.load"),
+    # `python -m fedactive.analysis.curves` prints a table.
+    ("analysis/curves.py", "fedactive.cli.tables.print_whole"),
+}
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """The modules that a file imports anywhere, but for those that only a type checker sees."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):  # a block is found before what is in it
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(file: Path, folder: Path) -> str:
+    return file.relative_to(folder).parts[0].removesuffix(".py")
+
+
+def breaches(folder: Path, prefix: str, rooms: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """(file, module) of every import that the table does not allow."""
+    for file in sorted(folder.rglob("*.py")):
+        room = room_of(file, folder)
+        for module in imports_of(file):
+            parts = f"{module}.".removeprefix(prefix).split(".")
+            if not f"{module}.".startswith(prefix) or parts[0] not in rooms:
+                continue
+            if parts[0] != room and parts[0] not in rooms[room]:
+                yield str(file.relative_to(PACKAGE)), module
+
+
+@pytest.mark.parametrize(
+    ("folder", "rooms"), [(PACKAGE, ROOMS), (PACKAGE / "sites", SITES)], ids=["fedactive", "sites"]
+)
+def test_imports_point_one_way(folder, rooms):
+    here = {room_of(file, folder) for file in folder.rglob("*.py")} - {"__init__"} | (
+        {"__init__"} & rooms.keys()
+    )
+    assert here == rooms.keys()  # a new room says what it may know
+    prefix = ".".join(["fedactive", *folder.relative_to(PACKAGE).parts]) + "."
+    found = [breach for breach in breaches(folder, prefix, rooms) if breach not in EXCEPTIONS]
+    assert not found, "\n".join(f"{file} imports {module}" for file, module in found)
+
+
+def test_exceptions_are_needed():
+    found = {*breaches(PACKAGE, "fedactive.", ROOMS), *breaches(PACKAGE / "sites", "fedactive.sites.", SITES)}
+    assert found >= EXCEPTIONS
+
+
+@pytest.mark.parametrize("rooms", [ROOMS, SITES], ids=["fedactive", "sites"])
+def test_the_table_has_no_circle(rooms):
+    placed: set[str] = set()
+    while left := {room: known - placed for room, known in rooms.items() if room not in placed}:
+        free = {room for room, known in left.items() if not known}
+        assert free, f"these know each other: {left}"
+        placed |= free
+
+
+@pytest.mark.parametrize("library", ["typer", "flwr", "ray", "fastapi"])
+def test_only_one_room_knows_a_library_of_the_edge(library):
+    allowed = {
+        "typer": {"cli"},
+        "flwr": {"sites", "laboratory"},
+        "ray": {"laboratory"},
+        "fastapi": {"sites"},
+    }[library]
+    users = {
+        room_of(file, PACKAGE)
+        for file in PACKAGE.rglob("*.py")
+        for module in imports_of(file)
+        if module.split(".")[0] == library
+    }
+    assert users <= allowed
+
+
+# Names that two classes have today. Who renames one takes its name out.
+SHARED_NAMES = {
+    "Cell",  # analysis/panels/__init__.py, paper/tables.py
+    "Layout",  # data/catalog.py, engines/layout.py
+    "Request",  # paper/figures.py, sites/messages.py
+}
+
+
+def test_no_two_classes_have_one_name():
+    places = defaultdict(set)
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(str(file.relative_to(PACKAGE)))
+    twice = {name: sorted(files) for name, files in places.items() if len(files) > 1}
+    assert twice.keys() == SHARED_NAMES, twice
