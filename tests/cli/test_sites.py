@@ -35,11 +35,12 @@ from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.launch import explain_end
 from fedactive.sites.coordinator.status import FINISHED, STARTING, Phase, Status, read_status
-from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, gate
+from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, make_gate
 from fedactive.sites.flower.processes import free_port
 from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.labelled_images import read_test_images
+from fedactive.sites.site.serve import serve
 
 CLASSES = ("cat", "dog")
 
@@ -161,7 +162,7 @@ def test_a_coordinator_that_was_killed_says_so(coordinator, site):
 
 def test_a_site_that_has_not_joined_says_so(site):
     with pytest.raises(UserError, match="has not joined"):
-        site.serve("127.0.0.1", 0, None, "cpu", guess=False)
+        serve(site, "127.0.0.1", 0, None, "cpu", guess=False)
 
 
 def test_a_device_that_does_not_exist_is_told_before_anything_is_served(coordinator, site):
@@ -173,7 +174,7 @@ def test_a_device_that_does_not_exist_is_told_before_anything_is_served(coordina
 def test_a_site_is_served_once(coordinator, site):
     site.join(coordinator.folder / "invitation.toml")
     with closing(site.hold()), pytest.raises(UserError, match="north is being served already"):
-        site.serve("127.0.0.1", 0, None, "cpu", guess=False)
+        serve(site, "127.0.0.1", 0, None, "cpu", guess=False)
     site.hold().close()  # whoever held it is gone
 
 
@@ -181,7 +182,8 @@ def test_a_signal_ends_a_site_in_good_order_also_while_it_trains(tmp_path):
     program = """
 import signal, sys, threading, time, torch
 from pathlib import Path
-from fedactive.cli.app import sites as commands
+from fedactive.cli import sites as commands
+from fedactive.sites.site import serve
 from fedactive.sites.site.folder import Site
 
 training = threading.Event()
@@ -192,13 +194,13 @@ def train():
         layer(images).sum().backward()
         training.set()
 
-class Training:
-    def serve(self, *_):
-        threading.Thread(target=train, daemon=True).start()
-        training.wait()
-        signal.raise_signal(signal.SIGTERM)
+def serve_and_train(*_):
+    threading.Thread(target=train, daemon=True).start()
+    training.wait()
+    signal.raise_signal(signal.SIGTERM)
 
-Site.open = lambda folder: Training()
+Site.open = lambda folder: None
+serve.serve = serve_and_train
 commands.site_serve(Path("north"))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
@@ -315,7 +317,7 @@ async def endless():
 
 
 def test_the_gate_passes_on_what_sites_say_and_has_its_limits(coordinator):
-    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem", lambda: ["key"])  # where nobody is
+    app = make_gate("127.0.0.1:1", coordinator.folder / "ca.pem", lambda: ["key"])  # where nobody is
     site = bearing("key")
     assert answer_of(app, "/v1/control/list-nodes", **site) == 404
     assert answer_of(app, "/v1/fleet/pull-messages", b"x", **site) == 503
@@ -329,7 +331,7 @@ def test_the_gate_reads_nothing_of_what_strangers_say(coordinator):
         yield
 
     admitted(coordinator, 2)
-    app = gate("127.0.0.1:1", coordinator.folder / "ca.pem", coordinator.keys)
+    app = make_gate("127.0.0.1:1", coordinator.folder / "ca.pem", coordinator.keys)
     assert answer_of(app, "/v1/fleet/push-object", unread()) == REFUSED
     assert answer_of(app, "/v1/fleet/push-object", unread(), **bearing("key 2")) == REFUSED
     assert answer_of(app, "/v1/fleet/push-object", b"x", **bearing("key 1")) == 503
@@ -352,7 +354,7 @@ def asked_behind_the_gate(coordinator, call):
     async def listen():
         async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
             address = f"localhost:{server.sockets[0].getsockname()[1]}"
-            app = gate(address, coordinator.folder / "ca.pem", lambda: ["key"])
+            app = make_gate(address, coordinator.folder / "ca.pem", lambda: ["key"])
             async with app.router.lifespan_context(app):
                 await call(app)
 
@@ -390,7 +392,7 @@ def test_a_site_that_hangs_up_in_the_middle_is_no_error(coordinator):
 
 
 def test_a_site_holds_its_images_in_the_form_a_run_wants(site):
-    held = site.holdings(DATASETS["digits"])
+    held = site.read_holdings(DATASETS["digits"])
     assert held.images.shape == (5, 1, 8, 8)
     assert held.test_labels.tolist() == [0, 0, 1, 1]
     assert held.test_images.dtype == torch.uint8
@@ -422,7 +424,7 @@ def test_test_images_that_are_left_out_are_told(site, tmp_path, caplog):
     ]
     Site.init(tmp_path / "other", "x", tmp_path / "images", tmp_path / "classes.txt", test)
     assert caplog.messages == told
-    assert len(site.holdings(DATASETS["digits"]).test_images) == 4
+    assert len(site.read_holdings(DATASETS["digits"]).test_images) == 4
     assert caplog.messages == told * 2
 
 
@@ -432,14 +434,14 @@ def test_a_test_picture_of_two_classes_is_refused(site, tmp_path):
     with pytest.raises(
         DataError, match=r"test/cat/0.png and .*test/dog/x.png are the same picture in two classes"
     ):
-        site.holdings(DATASETS["digits"])
+        site.read_holdings(DATASETS["digits"])
 
 
 def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
     images = tmp_path / "images"
     (images / "0.png").write_bytes(b"no picture")
     (images / "1.png").write_bytes((images / "2.png").read_bytes())
-    assert len(site.holdings(DATASETS["digits"]).images) == 3
+    assert len(site.read_holdings(DATASETS["digits"]).images) == 3
     report = site.read((1, 8, 8)).report
     assert [name for name, _ in report.unreadable] == ["0.png"]
     assert report.duplicates == (("2.png", "1.png"),)
@@ -463,7 +465,7 @@ def test_test_images_of_an_npz(tmp_path):
 def test_a_test_folder_that_is_no_class_is_named(site, tmp_path):
     write_pictures(tmp_path / "test" / "horse", 1)
     with pytest.raises(DataError, match="horse is not named after a class"):
-        site.holdings(DATASETS["digits"])
+        site.read_holdings(DATASETS["digits"])
 
 
 # -------------------------------------------------------------------------------------- the command line
@@ -507,13 +509,13 @@ def test_people_come_get_another_token_and_go(site):
     )
     other = fedactive("site", "annotator", site.folder, "Ada L.", "--renew", "--lead").stdout.strip()
     with closing(site.store()) as store:
-        assert store.annotators.with_token(token) is None
-        assert store.annotators.with_token(other).name == "Ada L."
-        assert store.annotators.with_token(other).role == "lead"
+        assert store.annotators.find_by_token(token) is None
+        assert store.annotators.find_by_token(other).name == "Ada L."
+        assert store.annotators.find_by_token(other).role == "lead"
     gone = fedactive("site", "annotator", site.folder, "Ada L.", "--remove")
     assert gone.stdout == "Ada L. cannot sign in any more; their answers stay\n"
     with closing(site.store()) as store:
-        assert store.annotators.with_token(other) is None
+        assert store.annotators.find_by_token(other) is None
 
 
 def test_a_site_closes_what_an_abandoned_run_asks_of_its_people(site):
@@ -524,7 +526,7 @@ def test_a_site_closes_what_an_abandoned_run_asks_of_its_people(site):
     assert str(close("old").exception) == "no run has asked for labels here yet"
     with closing(site.store()) as serving:
         serving.annotators.add("ada")
-        ada = serving.annotators.named("ada")
+        ada = serving.annotators.find("ada")
         serving.rounds.open("old-run", 3, [0, 1, 2], "logo", None)
         serving.rounds.open("new-run", 1, [3, 4], "logo", None)
         serving.answers.record(ada, 0, "label", 1)
@@ -540,7 +542,7 @@ def test_a_site_closes_what_an_abandoned_run_asks_of_its_people(site):
         assert [one.sample for one in serving.queues.next(ada, "late", 9)] == [1, 2]
         assert serving.labels() == serving.labels_at_close("old-run", 3) == {0: 1}
         serving.rounds.open("old-run", 4, [1], "logo", None)  # it was not abandoned
-        assert len(serving.rounds.asking()) == 2
+        assert len(serving.rounds.find_open()) == 2
 
 
 def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):

@@ -80,7 +80,7 @@ def test_a_full_disk_is_named_and_no_label_is_lost(disk):
     store = LabelStore(disk.folder / "labels.sqlite")
     store.rounds.open("run", 1, range(5000), "logo", None)
     store.annotators.add("ada")
-    ada = store.annotators.named("ada")
+    ada = store.annotators.find("ada")
     disk.fill()
     confirmed = {}
 
@@ -345,7 +345,7 @@ def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, cl
     store = LabelStore(tmp_path / "labels.sqlite")
     store.rounds.open("run", 1, range(4), "logo", None)
     store.annotators.add("ada")
-    ada = store.annotators.named("ada")
+    ada = store.annotators.find("ada")
     for sample, days in enumerate((5, -5, 0)):
         clock.off = days * DAY
         store.answers.record(ada, sample, "label", 1, seconds=2.0)

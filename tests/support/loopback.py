@@ -27,9 +27,9 @@ class Annotator:
     skips: bool = False
 
     def work(self, queue: str = "round") -> None:
-        if self.store.annotators.named("ada") is None:
+        if self.store.annotators.find("ada") is None:
             self.store.annotators.add("ada")
-        ada = self.store.annotators.named("ada")
+        ada = self.store.annotators.find("ada")
         while self.busy and (requests := self.store.queues.next(ada, queue, 100)):
             for request in requests:
                 answer = ("skip", None) if self.skips else ("label", self.truth[request.sample])

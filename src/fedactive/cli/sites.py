@@ -125,9 +125,9 @@ def site_init(
 ) -> None:
     """Make a site: a folder with its own key pair."""
     with the_extra():
-        from fedactive.sites.names import checked_name
+        from fedactive.sites.names import check_name
         from fedactive.sites.site.folder import Site
-    site = Site.init(folder, checked_name(name or folder.resolve().name), images, classes, test)
+    site = Site.init(folder, check_name(name or folder.resolve().name), images, classes, test)
     print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
 
 
@@ -184,7 +184,7 @@ def site_close(
             closed = store.rounds.close_run(run)
             print(f"{run} asks for nothing more" if closed else f"{run} was asking for nothing")
             return
-        asking = store.rounds.asking()
+        asking = store.rounds.find_open()
         for one in asking:
             pending = store.rounds.counts(one).pending
             print(f"{one.run}: round {one.al_round}, since {one.opened:%Y-%m-%d}, {pending} images to label")

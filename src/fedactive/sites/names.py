@@ -7,7 +7,8 @@ from fedactive.errors import UserError
 LONGEST_NAME = 60
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """Return the name without blanks around it; UserError if it is empty, too long or not printable."""
     name = name.strip()
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UserError(f"{name!r} is no name: 1 to {LONGEST_NAME} printable characters, please")

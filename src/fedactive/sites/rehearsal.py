@@ -1,7 +1,7 @@
 """A whole federation on this machine, for the demo and the tests: real processes, sockets, keys and pages.
 
-The laboratory's clients become sites: each gets its pool as PNG files, and a share of the test images. The
-people are played by threads that look at the pictures in the page and know what they show.
+The laboratory's clients become sites: each gets its pool as PNG files, and a share of the test images.
+Threads take the part of the people: they fetch the pictures from the page and know what these show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fedactive.sites.site.folder import Site
 NAMES = ("north", "south", "west", "east")
 SECONDS_TO_START = 120.0
 SECONDS_TO_END = 30.0
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_VISITS = 0.5
 
 
 class Rehearsal:
@@ -66,7 +66,7 @@ class Rehearsal:
                 self.people.append(ScriptedAnnotator(site, token, known))
 
     def __enter__(self) -> Rehearsal:
-        """Coordinator first, for it has to admit the sites; then these, all at once."""
+        """Start the coordinator, which has to admit the sites, then all sites at once."""
         try:
             self.start("coordinator", "coordinator", "serve", str(self.coordinator.folder))
             wait_for(self.is_serving, "the coordinator")
@@ -83,7 +83,7 @@ class Rehearsal:
     def __exit__(self, *_: object) -> None:
         for person in self.people:
             person.stop()
-        # Sites first, all at once, so that each can take its leave of the coordinator.
+        # Sites first, so that each can sign off at the coordinator.
         sites = [process for name, process in self.running.items() if name != "coordinator"]
         end(sites)
         end([process for process in self.running.values() if process not in sites])
@@ -95,7 +95,7 @@ class Rehearsal:
         self.start(site.name, "site", "serve", str(site.folder), "--port", "0", "--device", "cpu")
 
     def start(self, name: str, *arguments: str) -> None:
-        """A command of fedactive's, in a process of its own; its words go to NAME.log."""
+        """Start a command of fedactive in a process of its own; its output goes to NAME.log."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", "fedactive", *arguments],
@@ -107,7 +107,7 @@ class Rehearsal:
 
 
 class ScriptedAnnotator(threading.Thread):
-    """Signs in like a person, looks at each picture, and presses the button of the class it knows it by."""
+    """Signs in like a person, fetches each picture from the page, and answers with its true class."""
 
     def __init__(self, site: Site, token: str, known: Mapping[str, int]) -> None:
         super().__init__(daemon=True)
@@ -124,7 +124,7 @@ class ScriptedAnnotator(threading.Thread):
                 with httpx.Client(base_url=address, timeout=30) as browser:
                     self.work(browser)
             except (OSError, ValueError, httpx.HTTPError):  # the page is not there (yet)
-                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+                self.stopped.wait(SECONDS_BETWEEN_VISITS)
 
     def work(self, browser: httpx.Client) -> None:
         signed_in = browser.post("/api/sign-in", json={"token": self.token}).raise_for_status().json()
@@ -138,14 +138,14 @@ class ScriptedAnnotator(threading.Thread):
                 browser.post("/api/answer", json=answer).raise_for_status()
                 self.answers[image["sample"]] = label
             if not images:
-                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+                self.stopped.wait(SECONDS_BETWEEN_VISITS)
 
     def stop(self) -> None:
         self.stopped.set()
 
 
 def write_images(folder: Path, images: Tensor, labels: Tensor) -> dict[str, int]:
-    """PNG files in order, and by which of them a class is known: the hash of the file."""
+    """Write PNG files, and return the class of each by the hash of its content."""
     folder.mkdir(parents=True)
     known = {}
     for k, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):

@@ -8,7 +8,7 @@ from fedactive.errors import UserError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Port 0 takes a free one."""
+    """Listen on this address; port 0 takes a free one."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

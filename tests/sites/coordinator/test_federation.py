@@ -257,7 +257,7 @@ def test_labels_that_change_during_training_count_from_the_next_round(small, tmp
         if request.kind == "train" and request.fl_round == 0:
             store = transport.annotators[k].store
             for sample, label in store.labels().items():
-                store.answers.record(store.annotators.named("ada"), sample, "label", (label + 1) % 10)
+                store.answers.record(store.annotators.find("ada"), sample, "label", (label + 1) % 10)
         return reply
 
     transport.tamper = change_of_mind

@@ -66,7 +66,7 @@ def coordinator(tmp_path, superlink, monkeypatch):
     made.write_sites([admission.Member("north", 1, "key")])
     served_by(made, 1)
     monkeypatch.setattr(admission, "Control", lambda *_: control_of(superlink))
-    monkeypatch.setattr(launch, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(launch, "SECONDS_BETWEEN_POLLS", 0.01)
     return made
 
 

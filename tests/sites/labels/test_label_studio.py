@@ -40,7 +40,7 @@ def bring(store, *tasks, by=SOMEBODY):
 
 def test_there_and_back(store, tmp_path):
     store.annotators.add("ada")
-    ada = store.annotators.named("ada")
+    ada = store.annotators.find("ada")
     store.answers.record(ada, 0, "label", 0, seconds=1.5)
     store.answers.record(ada, 0, "label", 1, seconds=2.5)
     store.answers.record(ada, 1, "skip")
@@ -60,7 +60,7 @@ def test_there_and_back(store, tmp_path):
     assert other.labels() == store.labels() == {0: 1}
     assert other.counts("run", 1) == store.counts("run", 1)
     assert bring(other, *tasks) == Imported(0, 3, ())
-    assert [e.seconds for e in other.answers.history(other.annotators.named("ada"), 9)] == [None, None, 2.5]
+    assert [e.seconds for e in other.answers.history(other.annotators.find("ada"), 9)] == [None, None, 2.5]
     other.close()
 
 
@@ -99,7 +99,7 @@ def as_label_studio_returns_it(task):
 def test_answers_that_went_to_label_studio_do_not_come_back_as_somebody_elses(store):
     for name, answers in {"ada": (0, 1, None), "bob": (1, 1, None)}.items():
         store.annotators.add(name)
-        person = store.annotators.named(name)
+        person = store.annotators.find(name)
         for sample, label in enumerate(answers):
             store.answers.record(person, sample, "flag" if label is None else "label", label)
     tasks = [as_label_studio_returns_it(one) for one in export_tasks(store, NAMES, CLASSES)]
@@ -110,7 +110,7 @@ def test_answers_that_went_to_label_studio_do_not_come_back_as_somebody_elses(st
     tasks[1]["annotations"][0]["result"] = choice("benign")["result"]
     assert bring(store, *tasks) == Imported(2, 5, ())
     assert store.labels() == {1: 1, 3: 0}
-    assert len(store.answers.history(store.annotators.named("label-studio 1"), 9)) == 2
+    assert len(store.answers.history(store.annotators.find("label-studio 1"), 9)) == 2
 
 
 @pytest.mark.parametrize("number", [True, -1, 2**70, "1", [1], 0.5, 12])
@@ -240,7 +240,7 @@ def test_another_file_is_told(store, content):
 def test_nobody_speaks_for_others_on_the_page(store):
     store.annotators.add("ada")
     store.annotators.add("bob")
-    ada = store.annotators.named("ada")
+    ada = store.annotators.find("ada")
     forged = task("a.png", choice("benign", annotator="bob"), choice("malignant", annotator="ada"))
     imported = bring(store, forged, by=ada)
     assert (imported.recorded, imported.left_out) == (1, ("task 1: bob can sign in here and answers alone",))
@@ -255,7 +255,7 @@ def test_nobody_speaks_for_others_by_a_name_that_is_cut_short(store):
 
 def test_nobody_speaks_for_people_who_were_removed(store):
     store.annotators.add("bob")
-    store.answers.record(store.annotators.named("bob"), 1, "label", 0)
+    store.answers.record(store.annotators.find("bob"), 1, "label", 0)
     store.annotators.remove("bob")
     forged = [task(name, choice("benign", annotator="bob")) for name in ("a.png", "b.png")]
     assert bring(store, *forged) == Imported(0, 1, ("task 1: bob was removed here and answers no more",))
@@ -303,10 +303,10 @@ def test_an_image_to_be_labelled_there_can_have_an_address(store):
 def test_an_export_takes_no_longer_per_answer_where_there_are_many(tmp_path):
     """It took minutes at a site with 20,000 images, and nobody could answer meanwhile."""
     store = LabelStore(tmp_path / "many.sqlite")
-    ada = store.annotators.known_or_new("ada")
+    ada = store.annotators.find_or_add("ada")
     steps = []
     for first in (0, 500, 1000):
-        store.answers.bring_in((ada, first + k, "label", 1, None) for k in range(500))
+        store.answers.record_all((ada, first + k, "label", 1, None) for k in range(500))
         steps.append(0)
 
         def count():

@@ -28,7 +28,7 @@ def store(tmp_path):
 
 def person(store, name):
     store.annotators.add(name)
-    return store.annotators.named(name)
+    return store.annotators.find(name)
 
 
 def queue_of(store, annotator, count=100, queue="round"):
@@ -161,7 +161,7 @@ def test_only_what_was_asked_for_is_answered(store):
 def test_the_log_has_everything_and_only_grows(store):
     store.rounds.open("run", 3, [1], "logo", None)
     ada = person(store, "ada")
-    store.answers.note_guess(ada, 1)
+    store.answers.record_guess_seen(ada, 1)
     store.answers.record(ada, 1, "label", 4, seconds=1.5)
     store.answers.undo(ada)
     rows = [dict(row) for row in store.database.rows("SELECT * FROM events ORDER BY id")]
@@ -266,7 +266,7 @@ def test_no_more_answers_are_wanted_than_there_are_people(store):
     ada, bob = person(store, "ada"), person(store, "bob")
     for sample in (0, 1):
         store.answers.record(ada, sample, "label", 3)
-    assert (store.counts("run", 1).pending, store.queues.left("round")) == (2, 2)
+    assert (store.counts("run", 1).pending, store.queues.count_left("round")) == (2, 2)
     store.answers.record(bob, 0, "label", 3)
     store.answers.record(bob, 1, "label", 4)
     assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)
@@ -348,8 +348,8 @@ def test_kappa_by_hand():
 
 def test_tokens_are_stored_as_hashes_only(store, tmp_path):
     token = store.annotators.add("ada")
-    assert store.annotators.with_token(token).name == "ada"
-    assert store.annotators.with_token(token + "x") is None
+    assert store.annotators.find_by_token(token).name == "ada"
+    assert store.annotators.find_by_token(token + "x") is None
     store.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert all(token.encode() not in file.read_bytes() for file in tmp_path.iterdir())
     with pytest.raises(
@@ -357,9 +357,9 @@ def test_tokens_are_stored_as_hashes_only(store, tmp_path):
     ):
         store.annotators.add(" ada ")
     new = store.annotators.renew("ada")
-    assert store.annotators.with_token(token) is None
+    assert store.annotators.find_by_token(token) is None
     store.annotators.remove("ada")
-    assert store.annotators.with_token(new) is None
+    assert store.annotators.find_by_token(new) is None
     with pytest.raises(StoreError, match="there is no annotator 'eve'; there is ada"):
         store.annotators.renew("eve")
 
@@ -374,12 +374,12 @@ def test_a_lead_stays_one_until_removed(store):
     assert person(store, "ada").role == "annotator"
     for lead in (True, False):  # named a lead, and then only a new token
         store.annotators.renew("ada", lead=lead)
-        assert store.annotators.named("ada").role == "lead"
+        assert store.annotators.find("ada").role == "lead"
     store.annotators.remove("ada")
-    assert store.annotators.known_or_new("ada").role == "removed"
+    assert store.annotators.find_or_add("ada").role == "removed"
     assert person(store, "ada").role == "annotator"
     store.annotators.add("bob", lead=True)
-    assert store.annotators.named("bob").role == "lead"
+    assert store.annotators.find("bob").role == "lead"
 
 
 def test_who_is_removed_holds_nothing(store):
@@ -420,7 +420,7 @@ def test_threads_and_a_second_store_lose_nothing(tmp_path):
 
 def _label(path, first):
     store = LabelStore(path)
-    annotator = store.annotators.named("ada")
+    annotator = store.annotators.find("ada")
     for sample in range(first, first + 50):
         store.answers.record(annotator, sample, "label", 1)
     store.close()
@@ -462,7 +462,7 @@ def test_a_full_disk_is_told_and_loses_nothing(store):
     store.database.connection.execute(f"PRAGMA max_page_count = {pages}")
     everything = [(ada, sample, "label", 1, None) for sample in range(1, 5000)]
     with pytest.raises(StoreError, match=r"cannot use the label store .*: database or disk is full"):
-        store.answers.bring_in(everything)
+        store.answers.record_all(everything)
     store.database.connection.execute("PRAGMA max_page_count = 1000000")
     assert store.labels() == {0: 1}
     store.answers.record(ada, 4999, "label", 1)
@@ -493,7 +493,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
     store = LabelStore(tmp_path / "labels.sqlite")
     new = shape(store)
     ada = person(store, "ada")
-    store.annotators.known_or_new("label-studio 1")
+    store.annotators.find_or_add("label-studio 1")
     store.rounds.open("run", 1, [0], "logo", None)
     store.answers.record(ada, 0, "label", 1)
     for statement in (

@@ -85,7 +85,7 @@ def test_states(site, signed_in):
 def test_the_last_round_is_told(site, signed_in):
     ada = signed_in("ada")
     site.store.rounds.open("run", 1, [0], "logo", None)
-    site.store.rounds.plan("run", 2)
+    site.store.rounds.set_planned("run", 2)
     assert "Round 1 of 2: label images" in ada.get("/").text
     assert "Round 1 of 2</h2>" in ada.get("/overview").text
     ada.post("/api/answer", json={"sample": 0, "label": 0})
@@ -93,12 +93,12 @@ def test_the_last_round_is_told(site, signed_in):
     site.store.rounds.close("run", 1)
     assert "count from the next round" in ada.get("/").text
     site.store.rounds.open("run", 2, [1], "logo", None)
-    site.store.rounds.plan("run", 2)
+    site.store.rounds.set_planned("run", 2)
     ada.post("/api/answer", json={"sample": 1, "label": 0})
     assert "This is the last round" in ada.get("/").text
     site.store.rounds.close("run", 2)
     assert "this run needs no more labels" in ada.get("/").text
-    site.store.rounds.plan("run", 3)
+    site.store.rounds.set_planned("run", 3)
     assert "count from the next round" in ada.get("/").text
     site.store.rounds.close_run("run")  # it was abandoned
     assert "this run needs no more labels" in ada.get("/").text
@@ -107,9 +107,9 @@ def test_the_last_round_is_told(site, signed_in):
 def test_of_several_runs_people_wait_for_the_one_that_they_labelled_last(site, signed_in):
     ada = signed_in("ada")
     site.store.rounds.open("long", 1, [0], "logo", None)
-    site.store.rounds.plan("long", 5)
+    site.store.rounds.set_planned("long", 5)
     site.store.rounds.open("short", 1, [1], "logo", None)
-    site.store.rounds.plan("short", 1)
+    site.store.rounds.set_planned("short", 1)
     ada.post("/api/answer", json={"sample": 1, "label": 0})
     site.store.rounds.close("short", 1)
     ada.post("/api/answer", json={"sample": 0, "label": 0})

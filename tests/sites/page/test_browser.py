@@ -242,7 +242,7 @@ def at_a_disagreement(site, browse):
     site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
-        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
+        site.store.answers.record(site.store.annotators.find(name), 3, "label", k)
     ada = browse(site, "ada")
     ada.click("a[href='/disagreements']")
     ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
@@ -251,7 +251,7 @@ def at_a_disagreement(site, browse):
 
 def test_a_decision_that_comes_too_late_is_told(site, browse):
     ada = at_a_disagreement(site, browse)
-    site.store.answers.record(site.store.annotators.named("eve"), 3, "label", 0)  # changed her mind
+    site.store.answers.record(site.store.annotators.find("eve"), 3, "label", 0)  # changed her mind
     ada.press("2")
     ada.wait(
         "document.getElementById('banner')?.textContent.includes('there is no disagreement about image 3')"
@@ -384,7 +384,7 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
 
 def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
     site.store.rounds.open("long", 3, [1, 2], "logo", None)
-    site.store.rounds.plan("long", 5)
+    site.store.rounds.set_planned("long", 5)
     site.store.rounds.open("short", 1, [10], "logo", None)
     ada = browse(site, "ada")
     headings = "[document.title, document.querySelector('h1').textContent, heading.textContent]"
@@ -406,7 +406,7 @@ def test_the_waiting_page_changes_when_a_decision_is_needed_and_not_before(site,
     ada.wait("document.body.innerText.includes('Your part is done')")
     ada.run("window.asked = 0; const {fetch} = window; window.fetch = (...what) => (asked++, fetch(...what))")
     ada.wait("window.asked > 2")  # it looks, and stays as it is: a page that loads anew loses the focus
-    site.store.answers.record(site.store.annotators.named("bob"), 3, "label", 1)
+    site.store.answers.record(site.store.annotators.find("bob"), 3, "label", 1)
     ada.wait("document.body.innerText.includes('Decide 1 disagreement')", seconds=5)
 
 
@@ -414,7 +414,7 @@ def test_who_decides_again_sees_again_what_was_said(site, browse):
     ada = at_a_disagreement(site, browse)
     site.store.rounds.open("run", 2, [4], "logo", None, overlap=2)
     for k, name in enumerate(("bob", "eve")):
-        site.store.answers.record(site.store.annotators.named(name), 4, "label", k + 2)
+        site.store.answers.record(site.store.annotators.find(name), 4, "label", k + 2)
     said = "document.getElementById('opinions')?.textContent.includes('{}')"
     ada.press("1")
     ada.wait(said.format("cross (1), none of these (1)"))
@@ -466,7 +466,7 @@ def test_names_that_run_from_right_to_left_stay_where_they_belong(site, browse, 
     site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
-        site.store.answers.record(site.store.annotators.named(name), 3, "label", k)
+        site.store.answers.record(site.store.annotators.find(name), 3, "label", k)
     ada = browse(site, "ada")
     ada.go(f"{site.address}/disagreements")
     ada.wait("document.querySelector('#opinions bdi')")

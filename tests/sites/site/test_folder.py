@@ -93,7 +93,7 @@ def test_classes_may_be_corrected_until_somebody_has_labelled(sources):
         store.rounds.open("run", 1, [0], "random", None)
         store.annotators.add("ada")
         site.keep_classes(store)
-        store.answers.record(store.annotators.named("ada"), 0, "label", 0)
+        store.answers.record(store.annotators.find("ada"), 0, "label", 0)
         site.keep_classes(store)
         toml.write_text(toml.read_text().replace('"dog", "cat"', '"dog", "cow"'))
         with pytest.raises(DataError, match=r"not those that people have labelled with: dog, cat; restore"):
@@ -117,7 +117,7 @@ def test_an_interrupted_init_is_done_again(sources, there):
     assert keys.read_public_key(again.folder / "site.pub")[1] == "north"
     assert (again.folder / "site.pub").read_bytes() != first
     with closing(again.store()) as store:
-        assert store.annotators.named("ada")
+        assert store.annotators.find("ada")
     with pytest.raises(UserError, match="is a site's already"):
         make(sources)
 
@@ -146,7 +146,7 @@ def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
     site = make(sources)
     site.read(THUMBNAIL)
     for dataset in ("digits", "cifar10", "mnist"):
-        site.holdings(DATASETS[dataset])
+        site.read_holdings(DATASETS[dataset])
     assert {path.name for path in (site.folder / "cache").iterdir()} == {"1x8x8.npz", "1x28x28.npz"}
 
 
@@ -161,7 +161,7 @@ def test_archives_of_the_user_in_the_folder_are_left_alone(sources, images):
     before = archives[0].read_bytes()
     site = Site.init(sources / "site", "north", sources / images, sources / "classes.txt", archives[1])
     for dataset in ("digits", "mnist"):
-        site.holdings(DATASETS[dataset])
+        site.read_holdings(DATASETS[dataset])
     assert [archive.read_bytes() for archive in archives] == [before] * 3
 
 

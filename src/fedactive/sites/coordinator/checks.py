@@ -27,7 +27,7 @@ class BadReplyError(Exception):
 
 def check_update(reply: Reply, server: Server, form: Update, largest_step: float) -> None:
     """BadReplyError unless the update has the form that the algorithm sends, is finite and a sane step."""
-    whole_number(reply, "samples", low=1)
+    read_whole_number(reply, "samples", low=1)
     check_form("weights", reply.weights, form.weights)
     if reply.state.keys() != form.state.keys():
         raise BadReplyError("sent other groups of tensors than the algorithm does")
@@ -89,7 +89,7 @@ def distance(weights: Weights, origin: Weights | None) -> float:
     return math.sqrt(sum(squares))
 
 
-def whole_number(reply: Reply, name: str, low: int = 0) -> int:
+def read_whole_number(reply: Reply, name: str, low: int = 0) -> int:
     value = reply.values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < LARGEST:
         raise BadReplyError(f"sent no sound number of {name}")
@@ -100,8 +100,8 @@ LabelCounts = dict[str, int]
 COUNTS = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
 
 
-def label_counts(reply: Reply) -> LabelCounts:
-    return {name: whole_number(reply, name) for name in COUNTS}
+def read_label_counts(reply: Reply) -> LabelCounts:
+    return {name: read_whole_number(reply, name) for name in COUNTS}
 
 
 @dataclass(frozen=True)

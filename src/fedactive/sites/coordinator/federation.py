@@ -26,10 +26,10 @@ from fedactive.sites.coordinator.checks import (
     Tested,
     check_finite,
     check_update,
-    label_counts,
     pooled,
+    read_label_counts,
+    read_whole_number,
     tested,
-    whole_number,
 )
 from fedactive.sites.coordinator.correspondence import Correspondence, keep_looking
 from fedactive.sites.coordinator.journal import Journal
@@ -76,7 +76,7 @@ class Sites:
         found: dict[int, int] = {}
         for _ in keep_looking():
             new = self.online() - found.keys()
-            found |= self.sites.ask("hello", new, lambda reply: whole_number(reply, "images"))
+            found |= self.sites.ask("hello", new, lambda reply: read_whole_number(reply, "images"))
             members = self.members()
             missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
@@ -101,12 +101,14 @@ class Sites:
 
         def read_choice(reply: Reply) -> tuple[LabelCounts, Tested | None]:
             measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
-            return label_counts(reply), measured
+            return read_label_counts(reply), measured
 
         def update_counts(sites: set[int], close: bool) -> set[int]:
             """Ask these sites how far they are; return those that are online and did not answer."""
             there, settings = self.online() & sites, {"close": int(close), "deadline": deadline or 0.0}
-            counts = self.sites.ask("label_status", there, label_counts, al_round=al_round, settings=settings)
+            counts = self.sites.ask(
+                "label_status", there, read_label_counts, al_round=al_round, settings=settings
+            )
             asked.update(counts)
             return there - counts.keys()
 
@@ -177,7 +179,7 @@ class Sites:
 
         def read_update(reply: Reply) -> Update:
             check_update(reply, server, expected_form, self.plan.rules.largest_step)
-            update = Update(whole_number(reply, "samples"), reply.weights, reply.state)
+            update = Update(read_whole_number(reply, "samples"), reply.weights, reply.state)
             check_finite(self.algorithm.server_end(server, [update], self.clients))
             return update
 

@@ -27,7 +27,7 @@ from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import make_authority_and_certificate, read_public_key
-from fedactive.sites.names import checked_name
+from fedactive.sites.names import check_name
 
 FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # in the environment of the ServerApp, which Flower starts
 
@@ -93,7 +93,7 @@ class Coordinator:
     def admit(self, public_key: Path, name: str | None) -> Member:
         """Let the holder of this key take part from now on. If it is cut short, it can be done again."""
         key, comment = read_public_key(public_key)
-        name = checked_name(name or comment)
+        name = check_name(name or comment)
         with self.hold(), closing(self.control()) as control:
             known = self.all_sites()
             for site in known:

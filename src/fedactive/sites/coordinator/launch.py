@@ -16,7 +16,7 @@ from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.coordinator.status import Status, read_status
 from fedactive.sites.flower.control import Control
 
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_TO_LET_GO = 120.0
 
 
@@ -29,7 +29,7 @@ def run(coordinator: Coordinator, plan: FieldPlan) -> Result:
                 flower_run = find(coordinator, control, plan) or start(coordinator, control, plan)
             while control.is_going_on(flower_run):
                 show(read_status(folder))
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                time.sleep(SECONDS_BETWEEN_POLLS)
             show(read_status(folder))
     if completed_rounds(folder) < plan.experiment.rounds:
         raise RunError(f"{explain_end(read_status(folder))} (see {coordinator.log_file(plan)})")
@@ -82,7 +82,7 @@ def wait_until_released(folder: Path) -> None:
             raise RunError(
                 f"a process that Flower does not know goes on with this run already; it holds {folder}"
             )
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
 
 
 def is_held(folder: Path) -> bool:

@@ -15,24 +15,24 @@ from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.flower.transport import FlowerTransport
 
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_POLLS = 0.5
 LONGEST_ENTRY = 20_000  # characters; a site could say millions
 
 app = ServerApp()
 
 
 class PlainFormatter(logging.Formatter):
-    """Some of what is logged was said by a site, such as its SuperNode's reason for an error.
+    """Escapes control characters: some of what is logged comes from a site, such as a reason for an error.
 
-    That text must neither command the terminal on which somebody reads the log, nor pass for a line of ours.
+    That text must not control the terminal on which somebody reads the log, nor look like a line of ours.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         lines = super().format(record)[:LONGEST_ENTRY].split("\n")
-        return "\n    ".join("".join(map(plain, line)) for line in lines)
+        return "\n    ".join("".join(map(escape, line)) for line in lines)
 
 
-def plain(character: str) -> str:
+def escape(character: str) -> str:
     return character if character.isprintable() else repr(character)[1:-1]
 
 
@@ -61,8 +61,8 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def end_with_parent() -> None:
-    """Flower would go on calling a SuperLink that was killed; but the run is whoever's resumes it."""
+    """End with the SuperLink, whose process started this one: a run that is resumed has a new process."""
     parent = os.getppid()
     while os.getppid() == parent:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
     os._exit(1)  # at once: all that counts is on disk, whole

@@ -1,7 +1,7 @@
-"""Everything that knows Flower: its messages, its processes, its two ends, its simulation engine."""
+"""Flower carries the messages: its records, its processes, and our code at both ends."""
 
 import os
 
-# Flower looks at the first when it is imported, Ray at the second when it starts: they phone nobody.
+# No telemetry: Flower reads the first when it is imported, Ray the second when it starts.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

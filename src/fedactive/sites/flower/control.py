@@ -1,4 +1,4 @@
-"""The coordinator's talk with its own SuperLink: admit and dismiss sites, start and stop runs."""
+"""Control the coordinator's own SuperLink: admit and dismiss sites, start and stop runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ clientapp = "fedactive.sites.coordinator.server_app:app"
 plan = ""
 superlink = 0
 """
-ALL_RUNS = 1_000_000  # Flower lists twenty unless told
+ALL_RUNS = 1_000_000  # by default Flower lists twenty
 FINISHED = "finished"
 
 
@@ -66,7 +66,7 @@ class Control:
         self.client.close()
 
     def wait(self, seconds: float, given_up: Callable[[], bool]) -> bool:
-        """Is the SuperLink there, or will it be within so many seconds?"""
+        """Wait until the SuperLink answers; False if it does not within so many seconds."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not given_up():
             try:
@@ -77,12 +77,12 @@ class Control:
         return False
 
     def nodes(self) -> Iterable[NodeInfo]:
-        """Also those that were dismissed."""
+        """All nodes, also those that were dismissed."""
         nodes: Iterable[NodeInfo] = self.client.ListNodes(ListNodesRequest()).nodes_info
         return nodes
 
     def admit(self, public_key: bytes, name: str) -> int:
-        """The id of the node that this key belongs to from now on; Flower knows a key once and for ever."""
+        """Register a key, and return the id of its node. Flower never forgets a key."""
         with explain_errors():
             for node in self.nodes():
                 if node.public_key == public_key:
@@ -93,13 +93,13 @@ class Control:
             return int(self.client.RegisterNode(request).node_id)
 
     def dismiss(self, node: int) -> None:
-        """Its SuperNode ends, and is refused from now on."""
+        """Unregister a node: its SuperNode ends, and is refused from now on."""
         with explain_errors():
             if any(n.node_id == node and n.status != NodeStatus.UNREGISTERED for n in self.nodes()):
                 self.client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
     def start(self, plan: str, superlink: int) -> int:
-        """The id of a new Flower run of this plan, on the SuperLink with this process id."""
+        """Start a Flower run of this plan and return its id; `superlink` is the SuperLink's process id."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, about what it calls itself
             content, _ = build_fab_from_files({"pyproject.toml": APP.encode()})

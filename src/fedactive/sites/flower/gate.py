@@ -4,8 +4,8 @@ Flower's SuperLink answers everything on one port: sites (the Fleet API, signed 
 whoever wants to admit sites and start runs (the Control API), which it lets anybody do who can reach it. So
 the SuperLink listens on loopback only, and this gate passes on nothing but the Fleet API.
 
-The SuperLink checks a signature when it has the whole call in memory. So the gate reads nothing of a call
-that does not bear the key of an admitted site, and hangs up on who takes long to send even that.
+The SuperLink checks a signature when it has the whole call in memory. So the gate reads no body of a call
+without the key of an admitted site, and closes connections that are slow to send their headers.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", 
 REFUSED = 412  # by a 403 a SuperNode would understand that a run has ended, and go on calling
 
 
-def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
-    """Passes the Fleet API on to the SuperLink at this address, for those who bear one of the keys of now."""
+def make_gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
+    """Make an application that passes the Fleet API on to a SuperLink, for calls with one of these keys."""
     client = httpx.AsyncClient(
         base_url=f"https://{superlink}",
         verify=ssl.create_default_context(cafile=str(authority)),
@@ -77,7 +77,7 @@ def gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> 
 
 
 class PromptProtocol(H11Protocol):
-    """Whoever does not send a call's headers in time is hung up on.
+    """Closes connections that do not send a call's headers in time.
 
     uvicorn waits for them for ever, and connections are limited: silent ones would keep all sites out.
     """
@@ -86,18 +86,18 @@ class PromptProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.hang_up_if_idle)
+        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.close_if_idle)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self.patience.cancel()
-        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.hang_up_if_idle)
+        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.close_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.patience.cancel()
         super().connection_lost(exc)
 
-    def hang_up_if_idle(self) -> None:
+    def close_if_idle(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()  # at once: closing in good order would wait for the other side again
 
@@ -110,7 +110,7 @@ class Gate:
     ) -> None:
         """`folder`: where ca.pem, server.pem and server.key are."""
         config = uvicorn.Config(
-            gate(superlink, folder / "ca.pem", keys),
+            make_gate(superlink, folder / "ca.pem", keys),
             ssl_certfile=folder / "server.pem",
             ssl_keyfile=folder / "server.key",
             proxy_headers=False,
@@ -126,5 +126,5 @@ class Gate:
         self.server = uvicorn.Server(config)
 
     def run(self) -> None:
-        """Until a signal ends it."""
+        """Serve until a signal ends it."""
         self.server.run(sockets=[self.socket])

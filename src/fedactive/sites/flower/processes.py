@@ -1,4 +1,4 @@
-"""Flower's own processes, started so that they end when we do, phone nobody and install nothing."""
+"""Start Flower's own processes so that they end when we do, send no telemetry and install nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAMS = {"superlink": "flwr.superlink.cli", "supernode": "flwr.supernode.cli"
 SECONDS_TO_END = 8.0
 LARGEST_LOG = 4 * 2**20  # bytes
 
-# When we are gone, even killed, the program takes its leave in good order; one that hangs ends all the same.
+# The program ends when we do, even if we are killed: in good order, or by force if it hangs.
 PROGRAM = """
 import os, signal, sys, threading, time, traceback
 from {module} import flower_{name}
@@ -35,7 +35,7 @@ except SystemExit:
     raise  # its end in good order
 except BaseException:
     traceback.print_exc()
-os._exit(1)  # or threads that it left would keep it, deaf and dumb
+os._exit(1)  # or threads that it left would keep the process
 """
 
 
@@ -46,7 +46,7 @@ def start(
     log: Path,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a SuperLink or SuperNode; what it says is appended to `log`, and a large one put aside before."""
+    """Start a SuperLink or SuperNode. Its output is appended to `log`; a large one is put aside before."""
     program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid(), patience=SECONDS_TO_END)
     home.mkdir(parents=True, exist_ok=True)
     quiet = {
@@ -66,12 +66,12 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             env=os.environ | quiet | dict(environment or {}),
-            start_new_session=True,  # Ctrl-C is for us; we tell it
+            start_new_session=True,  # Ctrl-C reaches only us, and we end it
         )
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """In good order if it goes at once, else by force."""
+    """End a process: in good order if that is quick, else by force."""
     process.terminate()
     try:
         process.wait(SECONDS_TO_END)
@@ -81,7 +81,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """Below the ports that systems give to outgoing connections, which might take it first."""
+    """Find a port that is free, and that no outgoing connection will be given meanwhile."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         try:

@@ -31,7 +31,7 @@ from fedactive.sites.messages import FAILED, PROBLEMS, Reply, Request
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_POLLS = 0.2
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -45,7 +45,7 @@ class Runner:
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`. A SuperNode that is away, or dies in between, is waited for."""
+        """Work until `stop`. If the SuperNode is away or dies, wait for it."""
         known = SuperExecAuthHttpInterceptor(master_secret=self.secret, protected_methods=[ACQUIRE])
         with closing(self.client("SuperExec", known)) as client:
             while not self.stopped.is_set():
@@ -57,13 +57,13 @@ class Runner:
                         threading.Thread(target=self.work, args=(task.token,), daemon=True).start()
                 except httpx.HTTPError as error:
                     log.debug("the SuperNode is not there: %s", error)
-                self.stopped.wait(SECONDS_BETWEEN_LOOKS)
+                self.stopped.wait(SECONDS_BETWEEN_POLLS)
 
     def stop(self) -> None:
         self.stopped.set()
 
     def work(self, token: str) -> None:
-        """Answer one message. While it takes, tell the SuperNode that somebody is on it."""
+        """Answer one message, and tell the SuperNode meanwhile that it is being worked on."""
         with closing(self.client("flwr-clientapp", RuntimeTokenHttpInterceptor(token))) as client:
             beat = HeartbeatSender(lambda: heartbeat(client))
             beat.start()

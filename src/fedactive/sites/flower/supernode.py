@@ -40,8 +40,8 @@ ENDED = "the SuperNode ended (see {folder}/flower.log) and is started again"
 WORDS = re.compile("|".join(map(re.escape, MEANINGS)))
 
 
-def meaning_of(said: str) -> str | None:
-    """What this comes to in the end."""
+def find_meaning(said: str) -> str | None:
+    """What the last known words in this text mean."""
     found = WORDS.findall(said)
     return MEANINGS[found[-1]] if found else None
 
@@ -59,7 +59,7 @@ class SuperNode:
         self.runner = Runner(f"127.0.0.1:{self.port}", secret, answer)
         self.last_told = ""
         self.stopped = threading.Event()
-        self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep)]
+        self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep_running)]
 
     def start(self) -> None:
         for thread in self.threads:
@@ -72,7 +72,7 @@ class SuperNode:
             thread.join()
         self.secret_file.unlink(missing_ok=True)
 
-    def keep(self) -> None:
+    def keep_running(self) -> None:
         pause = FIRST_PAUSE
         while not self.stopped.is_set():
             meanings = self.run_once()
@@ -86,7 +86,7 @@ class SuperNode:
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
     def run_once(self) -> list[str]:
-        """A SuperNode from its start to its end, and what it had to say, which people are told meanwhile."""
+        """Run a SuperNode to its end; return the meanings of what it said, which are logged meanwhile."""
         process = processes.start(
             "supernode",
             [
@@ -104,7 +104,7 @@ class SuperNode:
             going_on = True
             while going_on:
                 going_on = process.poll() is None and not self.stopped.wait(0.2)
-                meaning = meaning_of(said.read())
+                meaning = find_meaning(said.read())
                 if meaning and [meaning] != meanings[-1:]:
                     meanings.append(meaning)
                     self.tell(meaning)
@@ -112,7 +112,7 @@ class SuperNode:
         return meanings
 
     def tell(self, meaning: str) -> None:
-        """Once, until there is something else to tell."""
+        """Log a meaning, unless it was the last one that was logged."""
         if meaning != self.last_told:
             sentence = meaning.format(address=self.coordinator, folder=self.folder)
             log.log(logging.INFO if meaning == CONNECTED else logging.WARNING, sentence)

@@ -15,7 +15,7 @@ from fedactive.sites.messages import PROBLEMS, UNREADABLE, Reply, Request
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_LOOKS = 0.3
+SECONDS_BETWEEN_POLLS = 0.3
 SPARE_SECONDS = 600.0  # by which a message outlives our patience
 
 
@@ -53,7 +53,7 @@ class FlowerTransport:
                     log.warning("no reply of site %d: %s", k, answer.error.reason)
                 else:
                     replies[k] = read_reply(answer)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_POLLS)
         return replies
 
     def pull(self, messages: list[str]) -> dict[str, Message | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedactive.sites.labels.database import Database, StoreError
-from fedactive.sites.names import checked_name
+from fedactive.sites.names import check_name
 
 Role = Literal["elsewhere", "annotator", "lead", "removed"]  # schema.sql says which is which
 
@@ -27,9 +27,9 @@ class Annotators:
 
     def add(self, name: str, *, lead: bool = False) -> str:
         """A new person, or one who cannot sign in; returns the token, which is stored as a hash."""
-        checked = checked_name(name)
+        checked = check_name(name)
         with self.database.writing():
-            known = self.named(checked)
+            known = self.find(checked)
             if known is not None and known.token_hash is not None:
                 raise StoreError(f"there is already an annotator {checked!r}; --renew gives them a new token")
             return self._give_token(checked, "lead" if lead else "annotator")
@@ -54,27 +54,27 @@ class Annotators:
     def all(self) -> list[Annotator]:
         return [Annotator(*row) for row in self.database.rows("SELECT * FROM annotators ORDER BY name")]
 
-    def with_id(self, annotator: int) -> Annotator | None:
+    def find_by_id(self, annotator: int) -> Annotator | None:
         row = self.database.one("SELECT * FROM annotators WHERE id = ?", annotator)
         return Annotator(*row) if row else None
 
-    def with_token(self, token: str) -> Annotator | None:
+    def find_by_token(self, token: str) -> Annotator | None:
         row = self.database.one("SELECT * FROM annotators WHERE token_hash = ?", _hash(token))
         return Annotator(*row) if row else None
 
-    def named(self, name: str) -> Annotator | None:
+    def find(self, name: str) -> Annotator | None:
         row = self.database.one("SELECT * FROM annotators WHERE name = ?", name)
         return Annotator(*row) if row else None
 
-    def known_or_new(self, name: str) -> Annotator:
+    def find_or_add(self, name: str) -> Annotator:
         """Somebody whose answers are imported; a new one cannot sign in until they are added."""
-        checked = checked_name(name)
+        checked = check_name(name)
         with self.database.writing():
             self.database.connection.execute("INSERT OR IGNORE INTO annotators (name) VALUES (?)", (checked,))
         return self._existing(checked)
 
     def _existing(self, name: str) -> Annotator:
-        known = self.named(name)
+        known = self.find(name)
         if known is None:
             names = ", ".join(annotator.name for annotator in self.all()) or "nobody yet"
             raise StoreError(f"there is no annotator {name!r}; there is {names}")

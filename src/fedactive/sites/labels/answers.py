@@ -70,7 +70,7 @@ class Answers:
         final: bool = False,
         key: str | None = None,
     ) -> None:
-        """One person's answer; it is safe on disk when this returns. The same `key` again changes nothing.
+        """Record one person's answer; it is on disk when this returns. The same `key` again changes nothing.
 
         A `final` one decides a disagreement: nobody else's answer counts then, so there has to be one.
         """
@@ -79,14 +79,14 @@ class Answers:
                 if (before.sample, before.action, before.label) != (sample, action, label):
                     raise SenselessError(OTHER_REQUEST)
                 return
-            if self.rounds.asking_for(sample) is None:
+            if self.rounds.find_for(sample) is None:
                 raise NotAskedError(f"nobody asked for image {sample}")
             if final and not self.queues.can_be_decided(sample):
                 raise SenselessError(f"there is no disagreement about image {sample} to decide")
             self._append(Event(annotator.id, sample, action, label, seconds, final), key)
 
-    def bring_in(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:
-        """Answers given elsewhere, all or none. Images nobody asked for are kept for when somebody does."""
+    def record_all(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:
+        """Record answers given elsewhere, all or none; also about images that no round has asked for yet."""
         with self.database.writing():
             for annotator, sample, action, label, seconds in answers:
                 self._append(Event(annotator.id, sample, action, label, seconds), None)
@@ -103,8 +103,8 @@ class Answers:
                 self._append(Event(annotator.id, last.sample, "undo", final=last.final, undoes=last.id), key)
             return last
 
-    def note_guess(self, annotator: Annotator, sample: int) -> None:
-        """This person is being told what the model thinks: their answers about the image will say so."""
+    def record_guess_seen(self, annotator: Annotator, sample: int) -> None:
+        """Remember that this person saw the model's guess: their answers about the image will say so."""
         with self.database.writing():
             self.database.connection.execute(
                 "INSERT OR IGNORE INTO guesses_seen VALUES (?, ?)", (sample, annotator.id)
@@ -130,7 +130,7 @@ class Answers:
     def _append(self, event: Event, key: str | None) -> None:
         """The event, and in the same transaction what follows from it."""
         execute, now = self.database.connection.execute, time.time()
-        asking = self.rounds.asking_for(event.sample)
+        asking = self.rounds.find_for(event.sample)
         execute(
             "INSERT INTO events (time, annotator, sample, action, label, seconds, final, undoes,"
             " run, al_round, strategy, key, saw_guess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"

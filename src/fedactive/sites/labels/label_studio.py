@@ -102,7 +102,7 @@ def import_tasks(
     new: list[tuple[Annotator, int, Action, int | None, float | None]] = []
     known_before = len(given) - len(theirs)
     for answer in theirs:
-        person = store.annotators.named(answer.person)
+        person = store.annotators.find(answer.person)
         if answer is not latest[answer.person, answer.sample]:
             left_out.append((answer.task, f"{answer.person} answers about this image again further on"))
         elif person is not None and _stands(store, person, answer):
@@ -112,9 +112,9 @@ def import_tasks(
         elif person is not None and person.role != "elsewhere" and person != by:
             left_out.append((answer.task, f"{answer.person} can sign in here and answers alone"))
         else:
-            annotator = store.annotators.known_or_new(answer.person)
+            annotator = store.annotators.find_or_add(answer.person)
             new.append((annotator, answer.sample, answer.action, answer.label, answer.seconds))
-    store.answers.bring_in(new)
+    store.answers.record_all(new)
     return Imported(len(new), known_before, tuple(f"task {k}: {why}" for k, why in sorted(left_out)))
 
 

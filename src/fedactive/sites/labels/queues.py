@@ -34,7 +34,7 @@ class Queues:
     def next(self, annotator: Annotator, queue: Queue, count: int) -> list[ImageRequest]:
         """The next images for one person, held for them from now on if that can be written."""
         if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
-            return self.disputed()[:count]
+            return self.find_disputed()[:count]
         try:
             with self.database.writing(durable=False):
                 found, held = self._waiting(annotator, queue, count)
@@ -60,7 +60,7 @@ class Queues:
                 AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
             ORDER BY r.id DESC, q.position"""
         now = time.time()
-        # Too far ahead was written before the clock was set back, and holds nothing.
+        # A time too far ahead was written before the clock was set back: it holds nothing.
         values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
         found: dict[int, ImageRequest] = {}
         held = True
@@ -80,7 +80,7 @@ class Queues:
             [(request.sample, annotator.id, until) for request in requests],
         )
 
-    def disputed(self) -> list[ImageRequest]:
+    def find_disputed(self) -> list[ImageRequest]:
         """Images about which enough people have answered, but not the same."""
         rows = self.database.rows(
             "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
@@ -90,11 +90,11 @@ class Queues:
         return [ImageRequest(sample, round_id) for sample, round_id in rows]
 
     def can_be_decided(self, sample: int) -> bool:
-        """Is it disputed, or was it and is a decision of it to be changed?"""
+        """Is this image disputed, or has a dispute about it been decided, which may be changed?"""
         decided = self.database.one("SELECT 1 FROM standing WHERE sample = ? AND final", sample)
-        return decided is not None or any(request.sample == sample for request in self.disputed())
+        return decided is not None or any(request.sample == sample for request in self.find_disputed())
 
-    def left(self, queue: Literal["round", "late"]) -> int:
+    def count_left(self, queue: Literal["round", "late"]) -> int:
         """How many images of open, or of closed, rounds still need answers, whoever gives them."""
         row = self.database.one(
             "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"

@@ -85,7 +85,7 @@ class Rounds:
             )
 
     def set_deadline(self, run: str, al_round: int, deadline: datetime | None) -> None:
-        """The plan may change while people label."""
+        """Change the deadline of a round: the plan may change while people label."""
         with self.database.writing():
             due = None if deadline is None else deadline.timestamp()
             self.database.connection.execute(
@@ -93,15 +93,15 @@ class Rounds:
                 (due, run, al_round, due),
             )
 
-    def plan(self, run: str, planned: int) -> None:
-        """Tell how many rounds the run has: that may change also when people have labelled its last one."""
+    def set_planned(self, run: str, planned: int) -> None:
+        """Say how many rounds the run has. That may change even after its last one was labelled."""
         with self.database.writing():
             self.database.connection.execute(
                 "UPDATE rounds SET planned = ?1 WHERE run = ?2 AND planned IS NOT ?1", (planned, run)
             )
 
     def close(self, run: str, al_round: int) -> None:
-        """What is unanswered can still be labelled, late. Closing again changes nothing."""
+        """Close a round; what is unanswered can still be labelled, late. Closing again changes nothing."""
         with self.database.writing():
             if self.find(run, al_round) is None:
                 raise StoreError(f"round {al_round} of run {run} was never opened here")
@@ -132,7 +132,7 @@ class Rounds:
             (time.time(), *values),
         ).rowcount
 
-    def asking(self) -> list[Round]:
+    def find_open(self) -> list[Round]:
         """The open rounds, oldest first."""
         rows = self.database.rows("SELECT * FROM rounds WHERE closed IS NULL ORDER BY id")
         return [found for found in map(_round, rows) if found]
@@ -140,7 +140,7 @@ class Rounds:
     def find(self, run: str, al_round: int) -> Round | None:
         return _round(self.database.one("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round))
 
-    def with_id(self, round_id: int) -> Round | None:
+    def find_by_id(self, round_id: int) -> Round | None:
         return _round(self.database.one("SELECT * FROM rounds WHERE id = ?", round_id))
 
     def current(self) -> Round | None:
@@ -148,7 +148,7 @@ class Rounds:
         sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, last_event DESC, id DESC LIMIT 1"
         return _round(self.database.one(sql))
 
-    def asking_for(self, sample: int) -> Round | None:
+    def find_for(self, sample: int) -> Round | None:
         """The round that wants this image labelled: an open one if there is one, the youngest of several."""
         sql = """SELECT r.* FROM requests q JOIN rounds r ON r.id = q.round WHERE q.sample = ?
                  ORDER BY r.closed IS NULL DESC, r.id DESC LIMIT 1"""

@@ -82,7 +82,7 @@ def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
     work = view.work(desk.store, session.annotator, given.queue, view.AHEAD)
     if undone is None:
         return work | {"undone": None}
-    asking = desk.store.rounds.asking_for(undone.sample)
+    asking = desk.store.rounds.find_for(undone.sample)
     late = asking is None or asking.closed is not None
     queue: Queue = "disputed" if undone.final else "late" if late else "round"
     return work | {"undone": _past(desk, undone) | {"queue": queue}}
@@ -99,12 +99,12 @@ def history(
 @router.get("/guess/{sample}")
 def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
     """What the model thinks. Only on request: a guess that is always there becomes the answer."""
-    desk.must_be_asked_for(sample)
+    desk.require_asked_for(sample)
     guessed = desk.guess(sample) if desk.guess else None
     if guessed is None:
         return {"label": None, "probability": None}
     # Before it is told: however the answer comes, it then says that the guess was seen.
-    desk.store.answers.note_guess(session.annotator, sample)
+    desk.store.answers.record_guess_seen(session.annotator, sample)
     return {"label": guessed[0], "probability": guessed[1]}
 
 

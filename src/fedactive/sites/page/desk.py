@@ -49,9 +49,9 @@ class Desk:
         html = self.templates.get_template(f"{name}.html.jinja").render(session=session, **values)
         return HTMLResponse(html, status)
 
-    def must_be_asked_for(self, sample: int) -> None:
+    def require_asked_for(self, sample: int) -> None:
         """Refuse an image that no round wants labelled: people see no others."""
-        if self.store.rounds.asking_for(sample) is None:
+        if self.store.rounds.find_for(sample) is None:
             raise NotAskedError(f"nobody asked for image {sample}")
 
 

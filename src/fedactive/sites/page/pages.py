@@ -70,9 +70,9 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         counts=store.rounds.counts(current) if current else None,
         people=view.people(store),
         agreements=view.agreements(store),
-        late=store.queues.left("late"),
-        disputed=len(store.queues.disputed()),
-        flagged=view.flagged(store, FLAGGED_SHOWN),
+        late=store.queues.count_left("late"),
+        disputed=len(store.queues.find_disputed()),
+        flagged=view.find_flagged(store, FLAGGED_SHOWN),
         images=len(desk.images),
         left_out=desk.images.left_out(),
         is_lead=session.annotator.role == "lead",
@@ -81,7 +81,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 
 @router.get("/images/{sample}")
 def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
-    desk.must_be_asked_for(sample)
+    desk.require_asked_for(sample)
     try:
         content, kind = desk.images.picture(sample)
     except DataError as error:  # names the file, which people who label are not to know

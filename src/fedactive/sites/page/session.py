@@ -47,7 +47,7 @@ class Sessions:
                 f"Too many wrong tokens. Try again in {wait} seconds.",
                 headers={"Retry-After": str(wait)},
             )
-        annotator = self.annotators.with_token(token)
+        annotator = self.annotators.find_by_token(token)
         if annotator is None:
             self.failures.add(address)
             raise HTTPException(403, "This token is not known. Ask whoever runs the site for a new one.")
@@ -69,7 +69,7 @@ class Sessions:
         try:
             annotator_id, issued, _ = facts.split(".")
             age = time.time() - int(issued)
-            annotator = self.annotators.with_id(int(annotator_id))
+            annotator = self.annotators.find_by_id(int(annotator_id))
         except (ValueError, OverflowError):
             return None
         if annotator is None or annotator.token_hash is None:

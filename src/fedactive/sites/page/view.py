@@ -1,4 +1,4 @@
-"""What one person sees of the store: their next images, the round, and how far it is."""
+"""What one person sees of the label store: their next images, the round, and how far it is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
     answers; "others" what is left is with other people; "closed" the last round is closed.
     """
     requests = store.queues.next(annotator, queue, count)
-    current = store.rounds.with_id(requests[0].round_id) if requests else store.rounds.current()
+    current = store.rounds.find_by_id(requests[0].round_id) if requests else store.rounds.current()
     counts = asdict(store.rounds.counts(current)) if current else {}
     # A round that several people answer goes on when others do, too: then one's own share tells more.
     mine = asdict(store.rounds.share(current, annotator.id)) if current and current.overlap > 1 else None
@@ -53,8 +53,8 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "counts": counts,
         "mine": mine,
         # For those who decide, and for those who wait. To count them with every answer would take longer.
-        "disputed": len(store.queues.disputed()) if queue == "disputed" or not requests else None,
-        "late": None if requests else store.queues.left("late"),
+        "disputed": len(store.queues.find_disputed()) if queue == "disputed" or not requests else None,
+        "late": None if requests else store.queues.count_left("late"),
         "pace": pace(store, annotator),
     }
 
@@ -125,7 +125,7 @@ def agreements(store: LabelStore) -> list[Values]:
     ]
 
 
-def flagged(store: LabelStore, limit: int) -> list[int]:
+def find_flagged(store: LabelStore, limit: int) -> list[int]:
     rows = store.database.rows("SELECT sample FROM standing WHERE outcome = 'flag' LIMIT ?", limit)
     return [sample for (sample,) in rows]
 

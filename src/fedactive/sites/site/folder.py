@@ -112,7 +112,7 @@ class Site:
 
     # --- what it holds
 
-    def holdings(self, card: DatasetCard) -> Holdings:
+    def read_holdings(self, card: DatasetCard) -> Holdings:
         """Read the site's images in the form that a run wants."""
         shape = (card.channels, card.size, card.size)
         pool = self.read(shape)

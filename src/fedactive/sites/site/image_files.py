@@ -1,4 +1,4 @@
-"""Which files of a folder are images: at any depth, but nothing hidden and nothing outside."""
+"""Find the image files of a folder: at any depth, but nothing hidden and nothing outside it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ENDINGS = (".png", ".jpg", ".jpeg")
 
 
 def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
-    """Image files in order of their names, links that were refused, and how many other files there are."""
+    """Return image files in order of their names, refused links, and how many other files there are."""
     found, refused, others = [], [], 0
     try:
         for folder, folders, files in os.walk(root, onerror=_give_up):
-            folders[:] = _shown(folders)  # where the walk goes on
-            for name in (*folders, *_shown(files)):
+            folders[:] = _visible(folders)  # where the walk goes on
+            for name in (*folders, *_visible(files)):
                 path = Path(folder) / name
                 if path.is_symlink() and leads_out(path, root):
                     refused.append((path.relative_to(root).as_posix(), "a link that leads out of the folder"))
@@ -33,12 +33,12 @@ def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
 
 
 def _give_up(error: OSError) -> NoReturn:
-    """Without one of its folders a pool would be another one, and nobody would know."""
+    """Stop reading: without one of its folders the pool would silently be another one."""
     raise error
 
 
-def _shown(names: list[str]) -> list[str]:
-    """What is hidden are previews, caches and what was thrown away."""
+def _visible(names: list[str]) -> list[str]:
+    """Leave out hidden files, which are previews, caches and trash."""
     return [name for name in names if not name.startswith(".")]
 
 
@@ -50,7 +50,7 @@ def leads_out(path: Path, root: Path) -> bool:
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
-    """Changes with the file. Files that change places keep their time of writing, but not the other one."""
+    """Size and times of a file, which change with it; `ctime` also when two files change places."""
     try:
         facts = path.stat()
     except OSError:

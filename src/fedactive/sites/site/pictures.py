@@ -23,7 +23,7 @@ UPRIGHT = {
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
-    """The image in the wanted shape with a hash of what the original shows, or why it cannot be read."""
+    """Read an image in the wanted shape, with a hash of what it shows; or return why it cannot be read."""
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
             seen = _with_colours(_upright(image))  # as the browser shows it
@@ -38,21 +38,21 @@ def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """As it was seen. Pillow's exif_transpose also rewrites what else the camera noted: odd notes end it."""
+    """Turn a photo upright. Pillow's exif_transpose would rewrite other camera data, and fail on odd ones."""
     image.load()
     method = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
     return image if method is None else image.transpose(method)
 
 
 def _with_colours(image: Image.Image) -> Image.Image:
-    """With colours for pixels, where these are numbers in a palette: one sees colours."""
+    """Replace numbers in a palette by their colours: people see colours."""
     if image.mode != "P":
         return image
     return image.convert("RGBA" if "transparency" in image.info else "RGB")
 
 
 def fit(image: Image.Image, shape: Shape) -> Pixels:
-    """In the wanted shape: scaled with its proportions, on black where these differ or it is transparent."""
+    """Scale a picture to this shape, keeping its proportions; black replaces margins and transparency."""
     channels, height, width = shape
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
         image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
@@ -60,7 +60,7 @@ def fit(image: Image.Image, shape: Shape) -> Pixels:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "black"), image.convert("RGBA"))
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
-        # Of a strip so long that nothing of its breadth would be left, a line stays.
+        # A very long strip is widened first, so that at least a line of it is left.
         breadth = max(image.width, -(-image.height // height)), max(image.height, -(-image.width // width))
         if breadth != image.size:
             image = image.resize(breadth)

@@ -58,7 +58,7 @@ class QueryLog:
                     None if due is None else datetime.fromtimestamp(due, UTC),
                     overlap=query["overlap"],
                 )
-        self.store.rounds.plan(self.run, self.planned)
+        self.store.rounds.set_planned(self.run, self.planned)
 
     def labels_at_close(self, al_round: int) -> dict[int, int]:
         """Close the labelling of this round, unless it is closed, and return the labels of that moment."""

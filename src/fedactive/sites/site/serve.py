@@ -33,7 +33,7 @@ def serve(
         pool = site.read(THUMBNAIL)
         log_report(pool)
         secret = (site.folder / "page.secret").read_bytes()
-        trainer = Trainer(site.folder / "runs", store, site.classes, site.holdings, device)
+        trainer = Trainer(site.folder / "runs", store, site.classes, site.read_holdings, device)
         app = create_app(
             store,
             pool,

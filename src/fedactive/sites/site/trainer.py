@@ -121,7 +121,7 @@ class Trainer:
 
     def guess(self, sample: int) -> tuple[int, float] | None:
         """The class that the global model gave this image when it was asked for, and how sure it was."""
-        asking = self.store.rounds.asking_for(sample)
+        asking = self.store.rounds.find_for(sample)
         if asking is None:
             return None
         query = read_query(self.folder / asking.run, asking.al_round) or {}
