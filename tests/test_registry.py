@@ -1,11 +1,9 @@
-"""A strategy from outside the package: the text of docs/STRATEGIES.md, used as it stands."""
+"""What is chosen by name, from outside the package too: the texts of the documents, used as they stand."""
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,17 +11,13 @@ from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
-from fedactive.registry import load_plugin
-
-GUIDE = Path(__file__).parent.parent.parent / "docs" / "STRATEGIES.md"
+from fedactive.registry import REGISTRIES, load_plugin
+from support.documents import plugin_from
 
 
 @pytest.fixture
 def plugin(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    path = tmp_path / "my_strategy.py"
-    path.write_text(code)
-    return path
+    return plugin_from("STRATEGIES.md", tmp_path)
 
 
 def fedactive(*arguments, **options):
@@ -48,17 +42,50 @@ def test_it_runs_from_the_command_line(plugin, tmp_path):
     assert "strategy: 'disagreement' was given" in unknown.stderr
 
 
-def test_an_installed_package_is_found_by_its_entry_point(plugin, tmp_path):
-    """What pip would leave behind: the module, and a dist-info folder that names it."""
-    site = tmp_path / "site"
-    info = site / "mine-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "my_strategy.py").write_text(plugin.read_text())
+def test_an_installed_package_is_found_by_its_entry_points(tmp_path):
+    """What pip would leave behind: the modules, and a dist-info folder that names them."""
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    entries = ""
+    for document, group in (
+        ("STRATEGIES.md", "strategies"),
+        ("ALGORITHMS.md", "algorithms"),
+        ("MODELS.md", "models"),
+    ):
+        entries += f"[fedactive.{group}]\nmine = {plugin_from(document, tmp_path).stem}\n"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[fedactive.strategies]\nmine = my_strategy\n")
-    done = fedactive("strategies", env=os.environ | {"PYTHONPATH": str(site), "COLUMNS": "200"})
+    (info / "entry_points.txt").write_text(entries)
+    program = "from fedactive.registry import REGISTRIES; print([name for r in REGISTRIES for name in r])"
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    assert "disagreement" in done.stdout
+    assert {"disagreement", "fedema", "vit", "logo", "fedavg", "cnn4"} <= set(eval(done.stdout))
+
+
+def test_names_are_known_without_importing_what_they_name():
+    program = (
+        "import sys; from fedactive.registry import REGISTRIES; print(*map(list, REGISTRIES)); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    names, loaded = done.stdout.splitlines()
+    assert "'logo'" in names
+    assert loaded == "False"
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+def test_every_file_of_a_folder_holds_what_its_name_says(registry):
+    for name, cls in registry.items():
+        assert cls.name == name
+        assert cls.__module__ == f"{registry.package}.{name}"
+        assert cls.summary
+        assert cls.paper
+    with pytest.raises(
+        ConfigurationError, match=f"{registry.kind}: 'nonsense' .*--plugin my_{registry.kind}.py"
+    ):
+        registry["nonsense"]
 
 
 @pytest.mark.parametrize(
