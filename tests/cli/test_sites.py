@@ -121,7 +121,7 @@ def test_a_site_joins_with_the_invitation(coordinator, site):
 def test_a_damaged_invitation_is_refused(coordinator, site, cut):
     path = coordinator.folder / "invitation.toml"
     path.write_text(path.read_text()[:cut])
-    with pytest.raises(UserError, match="is no invitation of a coordinator"):
+    with pytest.raises(UserError, match="is not an invitation of a coordinator"):
         site.join(path)
     assert not (site.folder / "invitation.toml").exists()
 
@@ -210,7 +210,7 @@ commands.site_serve(Path("north"))
 def test_a_path_that_is_no_text_is_told(tmp_path):
     write_pictures(tmp_path / "caf\udce9" / "images", 2)
     (tmp_path / "classes.txt").write_text("a\nb\n")
-    with pytest.raises(UserError, match="the path of the images is no text in UTF-8; rename its folders"):
+    with pytest.raises(UserError, match="the path of the images is not text in UTF-8; rename its folders"):
         Site.init(
             tmp_path / "north", "north", tmp_path / "caf\udce9" / "images", tmp_path / "classes.txt", None
         )
@@ -229,7 +229,7 @@ def test_names_may_have_any_letters(tmp_path):
 def test_classes_in_another_encoding_are_told(tmp_path):
     write_pictures(tmp_path / "images", 2)
     (tmp_path / "classes.txt").write_bytes(b"caf\xe9\nother\n")
-    with pytest.raises(DataError, match=r"classes.txt is no text in UTF-8"):
+    with pytest.raises(DataError, match=r"classes.txt is not text in UTF-8"):
         Site.init(tmp_path / "x", "x", tmp_path / "images", tmp_path / "classes.txt", None)
 
 
@@ -485,7 +485,7 @@ def test_a_mistake_is_one_sentence(tmp_path):
     done = fedactive("coordinator", "admit", tmp_path, tmp_path / "site.pub")
     assert done.returncode == 1
     assert done.stderr == (
-        f"fedactive: {tmp_path} is no coordinator's folder; `fedactive coordinator init` makes one\n"
+        f"fedactive: {tmp_path} is not a coordinator's folder; `fedactive coordinator init` makes one\n"
     )
 
 
@@ -493,7 +493,7 @@ def test_a_site_has_a_name_that_can_be_shown(site, coordinator, tmp_path):
     options = ("--images", tmp_path / "images", "--classes", tmp_path / "classes.txt")
     done = fedactive("site", "init", tmp_path / "x", "--name", "\x1b[31mred", *options)
     assert done.returncode == 1
-    sentence = "'\\x1b[31mred' is no name: 1 to 60 printable characters, please"
+    sentence = "'\\x1b[31mred' is not a name: use 1 to 60 printable characters"
     assert done.stderr == f"fedactive: {sentence}\n"
     assert not (tmp_path / "x").exists()
     make_site_key(tmp_path / "key", tmp_path / "key.pub", "\x1b[31mred")  # a stranger does not ask us

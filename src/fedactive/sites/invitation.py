@@ -37,7 +37,7 @@ class Invitation:
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, KeyError, AttributeError, ValueError, ConfigurationError):
-            raise UserError(f"{path} is no invitation of a coordinator, or was cut short") from None
+            raise UserError(f"{path} is not an invitation of a coordinator, or was cut short") from None
         return cls(content["address"], content["authority"])
 
 

@@ -11,5 +11,5 @@ def check_name(name: str) -> str:
     """Return the name without blanks around it; UserError if it is empty, too long or not printable."""
     name = name.strip()
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise UserError(f"{name!r} is no name: 1 to {LONGEST_NAME} printable characters, please")
+        raise UserError(f"{name!r} is not a name: use 1 to {LONGEST_NAME} printable characters")
     return name

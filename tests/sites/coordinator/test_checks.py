@@ -17,7 +17,7 @@ from fedactive.sites.messages import Reply
 ABSURD = {
     "running_mean": (3e38, "sent statistics .* away from the model's"),
     "running_var": (3e38, "sent statistics .* away from the model's"),
-    "num_batches_tracked": (2**50, "sent no sound count"),
+    "num_batches_tracked": (2**50, "sent an impossible count"),
 }
 
 

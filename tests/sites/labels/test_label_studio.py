@@ -215,7 +215,7 @@ def test_what_cannot_be_used_is_left_out_and_named(store):
         "task 3: an annotation is not a single choice",
         "task 4: it has no data.image",
         "task 5: it has no data.image",
-        "task 6: its annotations are no list of objects",
+        "task 6: its annotations are not a list of objects",
     )
     assert store.labels() == {2: 1}
 

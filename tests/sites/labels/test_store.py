@@ -366,7 +366,7 @@ def test_tokens_are_stored_as_hashes_only(store, tmp_path):
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 61])
 def test_names_are_names(store, name):
-    with pytest.raises(UserError, match="is no name"):
+    with pytest.raises(UserError, match="is not a name"):
         store.annotators.add(name)
 
 

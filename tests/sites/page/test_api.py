@@ -300,7 +300,7 @@ def test_label_studio_over_http(site, signed_in):
     answer = client.post("/api/label-studio", content=tasks.content)
     assert answer.json() == {"recorded": 0, "known_before": 1, "left_out": []}
     refused = client.post("/api/label-studio", content=b"holiday")
-    assert (refused.status_code, refused.json()["error"][:20]) == (400, "this is no JSON file")
+    assert (refused.status_code, refused.json()["error"][:23]) == (400, "this is not a JSON file")
 
 
 def test_names_of_files_that_are_no_text_are_told_and_exported(site, signed_in, tmp_path):

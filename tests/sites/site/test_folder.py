@@ -111,7 +111,7 @@ def test_an_interrupted_init_is_done_again(sources, there):
     first = (made.folder / "site.pub").read_bytes()
     for name in FILES[there:]:
         (made.folder / name).unlink()
-    with pytest.raises(UserError, match="is no site's folder; `fedactive site init` makes one"):
+    with pytest.raises(UserError, match="is not a site's folder; `fedactive site init` makes one"):
         Site.open(made.folder)
     again = make(sources)
     assert keys.read_public_key(again.folder / "site.pub")[1] == "north"
@@ -221,7 +221,7 @@ def test_people_are_told_once_what_keeps_the_site_from_the_coordinator(tmp_path,
     monkeypatch.setattr(processes, "start", start)
     monkeypatch.setattr(supernode_module, "FIRST_PAUSE", 0.01)
     supernode = SuperNode(tmp_path, "c:1", lambda request: None)
-    supernode.keep()
+    supernode.keep_running()
     assert caplog.messages == [
         "the coordinator cannot be reached at c:1; trying again",
         "the certificate at c:1 is not the one of the invitation",

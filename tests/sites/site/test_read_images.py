@@ -276,7 +276,7 @@ def test_a_wrong_archive_is_told(tmp_path):
     with pytest.raises(DataError, match="cannot read"):
         read_images(path, SHAPE)
     path.write_text("holiday")
-    with pytest.raises(DataError, match=r"is no \.npz archive"):
+    with pytest.raises(DataError, match=r"is not an \.npz archive"):
         read_images(path, SHAPE)
     path.write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(DataError, match="cannot read"):

@@ -16,8 +16,8 @@ from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
 
 LARGEST = 2**40  # of any count
-# Times their norm, of BatchNorm's statistics. They follow the images: where pixels are scaled oddly, a fresh
-# model's move far, however small the step of the weights.
+# How far BatchNorm's statistics may move, in multiples of their norm. They follow the images: if the pixels
+# are scaled oddly, those of a fresh model move far while its weights hardly move.
 LARGEST_SHIFT = 1000
 
 
@@ -29,6 +29,7 @@ def check_update(reply: Reply, server: Server, form: Update, largest_step: float
     """BadReplyError unless the update has the form that the algorithm sends, is finite and a sane step."""
     read_whole_number(reply, "samples", low=1)
     check_form("weights", reply.weights, form.weights)
+    check_buffers(reply.weights)
     if reply.state.keys() != form.state.keys():
         raise BadReplyError("sent other groups of tensors than the algorithm does")
     for group, tensors in form.state.items():
@@ -64,10 +65,15 @@ def check_form(what: str, given: Weights, wanted: Weights) -> None:
             raise BadReplyError(f"sent {what} that do not fit the model: {name}")
         if not torch.isfinite(value).all():
             raise BadReplyError(f"sent {what} that are not finite: {name}")
+
+
+def check_buffers(weights: Weights) -> None:
+    """BadReplyError for variances and counts that no training can lead to."""
+    for name, value in weights.items():
         if name.endswith("running_var") and (value < 0).any():
             raise BadReplyError(f"sent a negative variance: {name}")
         if not value.is_floating_point() and not ((value >= 0) & (value < LARGEST)).all():
-            raise BadReplyError(f"sent no sound count: {name}")
+            raise BadReplyError(f"sent an impossible count: {name}")
 
 
 def parameters(weights: Weights) -> Weights:
@@ -92,7 +98,7 @@ def distance(weights: Weights, origin: Weights | None) -> float:
 def read_whole_number(reply: Reply, name: str, low: int = 0) -> int:
     value = reply.values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < LARGEST:
-        raise BadReplyError(f"sent no sound number of {name}")
+        raise BadReplyError(f"sent an impossible number of {name}")
     return value
 
 

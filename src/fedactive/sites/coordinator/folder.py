@@ -45,7 +45,7 @@ class Member:
 class Coordinator:
     def __init__(self, folder: Path) -> None:
         if not (folder / "invitation.toml").exists():
-            raise UserError(f"{folder} is no coordinator's folder; `fedactive coordinator init` makes one")
+            raise UserError(f"{folder} is not a coordinator's folder; `fedactive coordinator init` makes one")
         self.folder = folder.resolve()
         self.address = Invitation.read(folder / "invitation.toml").address
 

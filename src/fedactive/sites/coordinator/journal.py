@@ -33,7 +33,7 @@ class Journal:
             self.decided = json.loads((folder / "field.json").read_text())
         else:
             self.write_decided()
-        # A run that goes on shows what was known of its sites, until they are heard again.
+        # A run that goes on shows what was known of its sites, until they answer again.
         self.status = read_status(folder)
         self.status.phase = STARTING
         known = self.status.sites

@@ -91,9 +91,9 @@ def import_tasks(
     try:
         tasks = json.loads(content)
     except (ValueError, RecursionError):
-        raise UserError("this is no JSON file; export the project from Label Studio as JSON") from None
+        raise UserError("this is not a JSON file; export the project from Label Studio as JSON") from None
     if not isinstance(tasks, list):
-        raise UserError("this is no export of Label Studio: a list of tasks was expected")
+        raise UserError("this is not an export of Label Studio: a list of tasks was expected")
     left_out: list[tuple[int, str]] = []  # task, reason
     given = _read(tasks, names, classes, left_out)
     theirs = [answer for answer in given if not _came_back(store, answer)]
@@ -192,7 +192,7 @@ def _as_stored(name: str) -> str:
 def _annotations(task: Any) -> list[Mapping[str, Any]]:
     annotations = task.get("annotations") or []
     if not isinstance(annotations, list) or not all(isinstance(one, dict) for one in annotations):
-        raise ValueError("its annotations are no list of objects")
+        raise ValueError("its annotations are not a list of objects")
     return annotations
 
 

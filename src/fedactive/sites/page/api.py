@@ -103,7 +103,7 @@ def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
     guessed = desk.guess(sample) if desk.guess else None
     if guessed is None:
         return {"label": None, "probability": None}
-    # Before it is told: however the answer comes, it then says that the guess was seen.
+    # Recorded before it is shown: any answer that follows then says that the guess was seen.
     desk.store.answers.record_guess_seen(session.annotator, sample)
     return {"label": guessed[0], "probability": guessed[1]}
 

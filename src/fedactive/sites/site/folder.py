@@ -67,7 +67,7 @@ class Site:
         try:
             text = "".join(lines).encode()
         except UnicodeEncodeError:
-            raise UserError("the path of the images is no text in UTF-8; rename its folders") from None
+            raise UserError("the path of the images is not text in UTF-8; rename its folders") from None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)  # images and labels are nobody else's
@@ -81,7 +81,7 @@ class Site:
     @classmethod
     def open(cls, folder: Path) -> Site:
         if not is_site(folder):
-            raise UserError(f"{folder} is no site's folder; `fedactive site init` makes one")
+            raise UserError(f"{folder} is not a site's folder; `fedactive site init` makes one")
         try:
             values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None

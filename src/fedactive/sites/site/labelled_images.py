@@ -26,7 +26,7 @@ def read_classes(path: Path) -> tuple[str, ...]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path} is no text in UTF-8") from None
+        raise DataError(f"{path} is not text in UTF-8") from None
     if len(classes) < 2 or len(set(classes)) != len(classes):
         raise DataError(f"{path} must name two or more different classes, one per line")
     return classes

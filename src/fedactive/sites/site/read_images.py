@@ -122,7 +122,7 @@ def _read_npz(path: Path, shape: Shape) -> ImagePool:
     try:
         with path.open("rb") as file:
             if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
-                raise DataError(f"{path} is no .npz archive; a folder of png or jpg files would do as well")
+                raise DataError(f"{path} is not an .npz archive; a folder of png or jpg files works, too")
             file.seek(0)
             content = np.load(file, allow_pickle=False)
             if "train_images" not in content:

@@ -138,7 +138,7 @@ class Trainer:
             return self.site_run
         try:
             if not re.fullmatch(r"[A-Za-z0-9_-]{1,150}", request.run):  # it names a folder here
-                raise ValueError(f"no name of a run: {request.run!r}")
+                raise ValueError(f"not a name of a run: {request.run!r}")
             card = card_from_plain(settings["images"])
             here = {"clients": 1, "workers": 1, "device": self.device}
             # Since it has a card, no dataset is looked up: a path in the settings, and whether it is refused,
