@@ -95,7 +95,25 @@ def test_participants_are_a_random_share_of_those_with_labels():
     draws = [draw(seed) for seed in range(50)]
     assert all(len(d) == 2 and d == sorted(d) and 1 not in d for d in draws)
     assert {k for d in draws for k in d} == {0, 2, 3, 4}
-    assert choose_participants([1] * 10, 0.001, torch.Generator()) != []
+
+
+@pytest.mark.parametrize(
+    ("able", "share", "expected"),
+    [
+        (4, 0.5, 2),
+        (3, 0.5, 2),  # 1.5 and 2.5 both go to the even number
+        (5, 0.5, 2),
+        (9, 0.3, 3),  # 2.7: rounded down, it would be 2
+        (9, 0.25, 2),  # 2.25: rounded up, it would be 3
+        (10, 0.99, 10),
+        (10, 0.001, 1),  # never none
+        (10, 1.0, 10),
+        (0, 0.5, 0),
+    ],
+)
+def test_the_number_of_participants_is_rounded_to_the_nearest(able, share, expected):
+    chosen = choose_participants([0, *[3] * able, 0], share, torch.Generator().manual_seed(1))
+    assert len(chosen) == len(set(chosen)) == expected
 
 
 def test_progress_is_told_of_every_fl_round(small):
