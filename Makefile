@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo field-demo field-chaos test lint types unit browser reproduce-check clean
+.PHONY: help setup demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -46,6 +46,11 @@ reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	done
 	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
 
+# Not part of `make test`: every fault of every target takes hours.
+#   make mutants MUTANTS="--only query/pool.py data/ --sample 30 --resume"
+mutants: setup ## plant faults one at a time, and list those that no test notices
+	$(BIN)/python tests/mutants.py $(MUTANTS)
+
 # Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so, or fail
 # where the variable CI is set.
 browser: ## install Chromium for the tests, where it is missing and that needs no password
@@ -61,4 +66,4 @@ browser: ## install Chromium for the tests, where it is missing and that needs n
 	there || echo "Chromium is missing and cannot be installed: tests in a browser are skipped"
 
 clean: ## remove .venv and caches (run folders are kept)
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
