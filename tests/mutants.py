@@ -448,10 +448,7 @@ def main() -> None:
     listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text())
     spared = {(e["file"], e["code"], c) for e in listed.get("equivalent", []) for c in e["changes"]}
     excused = {(e["file"], e["code"], c) for e in listed.get("survivor", []) for c in e["changes"]}
-    log = (
-        [json.loads(line) for line in LOG.read_text().splitlines()] if options.resume and LOG.exists() else []
-    )
-    seen = {entry["key"] for entry in log if entry["noticed"]}
+    seen = set(LOG.read_text().split()) if options.resume and LOG.exists() else set()
 
     planted: list[Mutant] = []
     stale = set(spared | excused)
@@ -484,6 +481,7 @@ def main() -> None:
                 for m in before:
                     if m not in left:
                         log_file.write(m.key + "\n")
+                log_file.flush()
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"
                     more = f" and {len(tests) - 1} more" * (len(tests) > 1)
