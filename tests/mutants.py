@@ -73,15 +73,7 @@ METHODS = {"round": "floor", "var": "std"}
 for one, other in map(str.split, PAIRS):
     METHODS |= {one: other, other: one}
 LEFT_ALONE = ("decorator_list", "annotation", "returns")
-HEAVY = [
-    "matplotlib.pyplot",
-    "pandas",
-    "pyarrow.parquet",
-    "pytest",
-    "scipy.stats",
-    "sklearn.cluster",
-    "torch",
-]
+HEAVY = ["matplotlib.pyplot", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.cluster", "torch"]
 
 
 @dataclass(frozen=True)
@@ -224,7 +216,10 @@ class Planter:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         known = self.laboratory.record(session)
-        alive = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+        package = f"{self.laboratory.place / PACKAGE}/"
+        functions = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+        alive = [f for f in functions if f.__code__.co_filename.startswith(package)]
+        gc.freeze()  # or else collecting in a fork would copy everything
         for mutant in self.mutants:
             chosen = choose(mutant, known, self.laboratory.patience)
             items = sorted(
@@ -275,6 +270,7 @@ class Laboratory:
         os.chdir(place)
         for module in HEAVY:
             importlib.import_module(module)
+        gc.freeze()
         phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # nobody reads the smallest example
         hypothesis.settings.register_profile(
             "m", derandomize=True, database=None, deadline=None, phases=phases
@@ -311,6 +307,9 @@ class Laboratory:
         write(path, original)
         with (self.place / "noticed").open("a") as file:
             file.write(f"{mutant.key} {int(failed != 0)}\n")
+        if failed:
+            with LOG.open("a") as file:
+                file.write(f"{mutant.key}\n")
 
     def kept(self, file: str) -> Path:
         return CACHE / f"{self.version}-{digest(file.encode(), (self.place / file).read_bytes())}.json"
@@ -471,17 +470,14 @@ def main() -> None:
         sys.exit(f"{len(planted)} mutants")
 
     total, noticed, unexplained = Counter(m.file for m in planted), Counter[str](), 0
-    with tempfile.TemporaryDirectory() as place, LOG.open("a" if options.resume else "w") as log_file:
+    LOG.open("a" if options.resume else "w").close()
+    with tempfile.TemporaryDirectory() as place:
         laboratory = Laboratory(Path(place), options.patience)
         begun = time.monotonic()
         for file in total:
             left = [m for m in planted if m.file == file and m.key not in seen]
             for tests in nearest(file):
                 before, left = left, laboratory.survivors(tests, left) if left else []
-                for m in before:
-                    if m not in left:
-                        log_file.write(m.key + "\n")
-                log_file.flush()
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"
                     more = f" and {len(tests) - 1} more" * (len(tests) > 1)

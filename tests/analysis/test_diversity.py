@@ -53,6 +53,11 @@ def test_counts_of_samples_labelled_one_by_one() -> None:
     ]
 
 
+def test_a_label_beyond_the_known_classes_is_counted() -> None:
+    counts = query_counts(np.array([1, 1]), np.array([0, 0]), np.array([0, 3]), classes=2)
+    assert counts.tolist() == [[[1, 0, 0, 1]]]
+
+
 def test_emd_by_round_of_queries_and_of_all_labels() -> None:
     """Client 0 asks for class 0, then 1; client 1 for class 1, then nothing; in round 3 nobody asks."""
     queried = np.array([[[2, 0], [0, 2]], [[0, 2], [0, 0]], [[0, 0], [0, 0]]])
@@ -77,5 +82,7 @@ def test_transport_cost_by_hand() -> None:
     points, cluster = np.array([[0.0], [2.0], [10.0], [14.0]]), np.array([7, 7, 3, 3])
     assert transport_cost(points, cluster, np.array([0, 2])) == (1 + 4, 1 + 4)  # one of each
     assert transport_cost(points, cluster, np.array([0, 1])) == (1 + 100, 1 + 1)  # 2 has to serve 12
+    plane, own = np.array([[0.0, 0.0], [2.0, 4.0]]), np.array([0, 0])
+    assert transport_cost(plane, own, np.array([1])) == (1 + 4, 1 + 4)  # both coordinates count
     with pytest.raises(ValueError, match="3 queries for 2 clusters"):
         transport_cost(points, cluster, np.array([0, 1, 2]))
