@@ -301,7 +301,8 @@ class Laboratory:
 
     def judge(self, mutant: Mutant, tests: Callable[[], int], seconds: float) -> None:
         """Write down whether the tests fail, while the mutant is on disk too, for processes that they start."""
-        path, original = self.path(mutant), (ROOT / PACKAGE / mutant.file).read_text()
+        path = self.path(mutant)
+        original = path.read_text()
         write(path, mutant.source)
         failed = forked(tests, 10 + 5 * seconds)
         write(path, original)
@@ -368,10 +369,7 @@ def new_code(mutant: Mutant, path: Path) -> dict[Any, CodeType] | None:
         inner = [const for const in code.co_consts if isinstance(const, CodeType)]
         return [part for one in inner for part in (one, *codes(one))]
 
-    old, new = (
-        codes(compile(text, path, "exec"))
-        for text in ((ROOT / PACKAGE / mutant.file).read_text(), mutant.source)
-    )
+    old, new = (codes(compile(text, path, "exec")) for text in (path.read_text(), mutant.source))
     alike = [(c.co_qualname, c.co_freevars) for c in old] == [(c.co_qualname, c.co_freevars) for c in new]
     names = [(str(path), c.co_qualname, c.co_firstlineno) for c in old]
     return dict(zip(names, new, strict=True)) if alike and not mutant.at_import else None
