@@ -48,13 +48,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/fedactive")
 CACHE = ROOT / ".mutants"  # what tests execute, and which mutants were noticed
 LOG = CACHE / "noticed"
-WHOLE_RUNS = "tests/test_loop.py"  # slow, but they execute nearly everything
+RUNS = ["tests/test_client.py", "tests/golden/test_runs.py"]  # whole runs, whose numbers are known
 TARGETS = {  # what is mutated, and where to look when the nearest tests do not notice
-    "query/": [WHOLE_RUNS],
-    "federated/": ["tests/engines/test_engines.py", WHOLE_RUNS],
-    "data/": ["tests/laboratory/test_split.py", WHOLE_RUNS],
-    "client.py": ["tests/engines/test_engines.py", "tests/laboratory", WHOLE_RUNS],
-    "loop.py": ["tests/record/test_run_folder.py"],
+    "query/": RUNS,
+    "federated/": ["tests/engines/test_engines.py", *RUNS],
+    "data/": ["tests/laboratory/test_split.py", *RUNS],
+    "client.py": ["tests/engines/test_engines.py", "tests/laboratory/test_split.py", *RUNS],
+    "loop.py": RUNS,
     "analysis/significance.py": ["tests/paper/test_claims.py", "tests/paper/test_paper_tables.py"],
     "analysis/diversity.py": ["tests/query/strategies/test_logo.py"],
     "paper/claims.py": ["tests/paper/test_document.py"],
@@ -132,6 +132,10 @@ def variants(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
         turned = isinstance(test, ast.Compare) and type(test.ops[0]).__name__ in EQUALITY
         if not turned and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
             yield test, ast.UnaryOp(ast.Not(), test)
+
+
+def is_target(file: str | Path) -> bool:
+    return str(file).startswith(tuple(TARGETS))
 
 
 def digest(*parts: bytes) -> str:
@@ -263,7 +267,10 @@ class Laboratory:
         for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, place / name)
-        shared = [*(place / PACKAGE).rglob("*.py"), *(place / "tests").rglob("conftest.py")]
+        targets = [
+            path for path in (place / PACKAGE).rglob("*.py") if is_target(path.relative_to(place / PACKAGE))
+        ]
+        shared = [*targets, *(place / "tests").rglob("conftest.py")]
         self.version = digest(*(path.read_bytes() for path in sorted(shared)))
         os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(place / "src")}
         sys.path[:0] = [str(place / "src")]
@@ -412,18 +419,15 @@ def forked(work: Callable[[], int], seconds: float | None = None) -> int:
 
 
 def nearest(file: str) -> Iterator[list[str]]:
-    """Groups of test files: the file's own, those of its folder, the wider set."""
+    """Groups of test files: those of the file, those of its folder, the folder above, the wider set."""
+    module = f"fedactive.{file.removesuffix('.py').replace('/', '.')}"
     folder = ROOT / "tests" / Path(file).parent
-    own = folder / f"test_{Path(file).stem}.py"
-    beside = sorted(folder.rglob("test_*.py") if folder != ROOT / "tests" else folder.glob(own.name))
+    inside = sorted(folder.glob("test_*.py") if folder == ROOT / "tests" else folder.rglob("test_*.py"))
+    own = [path for path in inside if path.stem == f"test_{Path(file).stem}" or module in path.read_text()]
     above = sorted(folder.parent.glob("test_*.py")) if folder.parent != ROOT / "tests" else []
     wider = next(names for target, names in TARGETS.items() if file.startswith(target))
-    groups = [[own], beside, above]
-    groups += [
-        sorted(path.rglob("test_*.py")) if path.is_dir() else [path] for path in map(ROOT.joinpath, wider)
-    ]
     done: set[Path] = set()
-    for group in groups:
+    for group in (own, inside if folder != ROOT / "tests" else [], above, [ROOT / name for name in wider]):
         if new := [path for path in group if path not in done and path.is_file()]:
             yield [str(path.relative_to(ROOT)) for path in new]
         done |= set(group)
@@ -451,7 +455,7 @@ def main() -> None:
     stale = set(spared | excused)
     files = sorted(str(path.relative_to(ROOT / PACKAGE)) for path in (ROOT / PACKAGE).rglob("*.py"))
     for file in files:
-        if not any(file.startswith(name) for name in options.only) or not any(map(file.startswith, TARGETS)):
+        if not any(file.startswith(name) for name in options.only) or not is_target(file):
             stale -= {entry for entry in stale if entry[0] == file}
             continue
         found = list(mutants(file))

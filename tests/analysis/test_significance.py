@@ -50,7 +50,7 @@ def test_exact_test_rejects_what_the_paper_counts() -> None:
 def test_paired_tests_agree_with_scipy() -> None:
     accuracy = np.random.default_rng(2).normal(60, 2, (3, 4, 5))
     tests = paired_tests(table(a=accuracy[0], b=accuracy[1], c=accuracy[2]))
-    assert len(tests) == 4 * 3
+    assert tests.index.tolist() == list(range(4 * 3))
     for row in tests.itertuples():
         first, second = ("abc".index(name) for name in (row.i, row.j))
         expected = stats.ttest_rel(accuracy[first, row.al_round - 1], accuracy[second, row.al_round - 1])
@@ -60,6 +60,7 @@ def test_paired_tests_agree_with_scipy() -> None:
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.5]) == pytest.approx([1, 1])
+    assert holm([0.6, 0.7]) == pytest.approx([1, 1])  # never above 1
     assert holm([0.02]) == pytest.approx([0.02])
     assert holm([math.nan, 0.01, 0.04]) == pytest.approx([math.nan, 0.02, 0.04], nan_ok=True)
     assert holm([math.nan, math.nan]) == pytest.approx([math.nan, math.nan], nan_ok=True)
@@ -200,6 +201,11 @@ def test_aubc_by_hand() -> None:
     areas = aubc(pd.DataFrame(rows, columns=COLUMNS))
     assert areas[["strategy", "seed", "rounds"]].to_numpy().tolist() == [["a", 1, 3], ["a", 2, 1]]
     assert areas["aubc"].tolist() == pytest.approx([(275 + 650) / 15, 40])
+
+
+def test_a_span_of_less_than_a_percent_is_a_span() -> None:
+    rows = [("a", 1, 1, 5.0, 50.0), ("a", 1, 2, 5.1, 50.0), ("a", 1, 3, 5.5, 60.0)]
+    assert aubc(pd.DataFrame(rows, columns=COLUMNS))["aubc"].tolist() == pytest.approx([54])
 
 
 def test_aubc_without_a_span_is_the_mean() -> None:
