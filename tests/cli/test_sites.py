@@ -168,7 +168,7 @@ def test_a_site_that_has_not_joined_says_so(site):
 def test_a_device_that_does_not_exist_is_told_before_anything_is_served(coordinator, site):
     site.join(coordinator.folder / "invitation.toml")
     with pytest.raises(ConfigurationError, match="device: 'tpu' was given"):
-        site.serve("127.0.0.1", 0, None, "tpu", guess=False)
+        serve(site, "127.0.0.1", 0, None, "tpu", guess=False)
 
 
 def test_a_site_is_served_once(coordinator, site):

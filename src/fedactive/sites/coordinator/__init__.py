@@ -1,0 +1,1 @@
+"""The coordinator: runs a plan between sites, and never sees an image or a label."""

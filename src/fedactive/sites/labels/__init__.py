@@ -1,0 +1,1 @@
+"""The label store of a site."""
