@@ -17,6 +17,8 @@ from fedactive.errors import RunError, UserError
 from fedactive.sites.coordinator import folder as admission
 from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.folder import Coordinator
+from fedactive.sites.coordinator.launch import explain_end
+from fedactive.sites.coordinator.status import Phase, Status
 from fedactive.sites.flower.control import Control
 
 PLAN = 'dataset = "digits"\nrounds = 2'
@@ -148,3 +150,9 @@ def test_a_process_that_still_writes_in_the_folder_is_waited_for(coordinator, su
         threading.Timer(0.05, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
         glance(plan)
     assert superlink.going_on() == [1]
+
+
+def test_the_same_command_is_advised_where_it_helps():
+    assert "the same command goes on" in explain_end(Status(Phase("training", 1, 2, 4)))
+    stopped = Status(Phase("stopped", reason="budget: 0.5 was given"))
+    assert explain_end(stopped) == "the run stopped: budget: 0.5 was given"

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from fedactive.data import DATASETS
@@ -18,7 +19,9 @@ from fedactive.sites import keys
 from fedactive.sites.flower import processes
 from fedactive.sites.flower import supernode as supernode_module
 from fedactive.sites.flower.supernode import SuperNode
+from fedactive.sites.keys import read_public_key
 from fedactive.sites.site.folder import FILES, THUMBNAIL, Site
+from support.folders import make_site, write_pictures
 
 SHAPE = (1, 8, 8)
 
@@ -252,3 +255,72 @@ def test_a_program_that_ended_is_not_kept_by_its_threads(tmp_path, monkeypatch, 
     monkeypatch.setitem(processes.PROGRAMS, "x", "x_program")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert processes.start("x", [], tmp_path / "home", tmp_path / "log").wait(timeout=30) == 1
+
+
+# ------------------------------------------------------------------------------------- what a site is made of
+
+
+@pytest.fixture
+def site(tmp_path):
+    return make_site(tmp_path)
+
+
+def test_what_exists_is_not_made_again(site, tmp_path):
+    with pytest.raises(UserError, match="is a site's already"):
+        Site.init(site.folder, "x", tmp_path / "images", tmp_path / "classes.txt", None)
+
+
+def test_a_path_that_is_no_text_is_told(tmp_path):
+    write_pictures(tmp_path / "caf\udce9" / "images", 2)
+    (tmp_path / "classes.txt").write_text("a\nb\n")
+    with pytest.raises(UserError, match="the path of the images is not text in UTF-8; rename its folders"):
+        Site.init(
+            tmp_path / "north", "north", tmp_path / "caf\udce9" / "images", tmp_path / "classes.txt", None
+        )
+    assert not (tmp_path / "north").exists()
+
+
+def test_names_may_have_any_letters(tmp_path):
+    write_pictures(tmp_path / "büld😀er", 2)
+    (tmp_path / "classes.txt").write_text('café\n😀 "x"\n', encoding="utf-8")
+    made = Site.init(tmp_path / "x", "h😀pital é", tmp_path / "büld😀er", tmp_path / "classes.txt", None)
+    assert (made.name, made.classes) == ("h😀pital é", ("café", '😀 "x"'))
+    assert len(made.read((1, 8, 8))) == 2
+    assert read_public_key(made.folder / "site.pub")[1] == made.name
+
+
+def test_a_site_holds_its_images_in_the_form_a_run_wants(site):
+    held = site.read_holdings(DATASETS["digits"])
+    assert held.images.shape == (5, 1, 8, 8)
+    assert held.test_labels.tolist() == [0, 0, 1, 1]
+    assert held.test_images.dtype == torch.uint8
+
+
+def test_images_that_changed_are_refused_because_labels_belong_to_numbers(site, tmp_path):
+    site.read((1, 8, 8))
+    write_pictures(tmp_path / "more", 1)
+    (tmp_path / "more" / "0.png").rename(tmp_path / "images" / "00.png")
+    with pytest.raises(DataError, match="are not those of the first start"):
+        site.read((1, 8, 8))
+
+
+def test_what_is_left_out_is_told_when_the_site_is_made(tmp_path, caplog):
+    write_pictures(tmp_path / "images", 2)
+    (tmp_path / "images" / "broken.png").write_bytes(b"no picture")
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    Site.init(tmp_path / "x", "x", tmp_path / "images", tmp_path / "classes.txt", None)
+    assert caplog.messages == ["broken.png is left out: it is not a PNG or JPEG image"]
+
+
+def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
+    images = tmp_path / "images"
+    (images / "0.png").write_bytes(b"no picture")
+    (images / "1.png").write_bytes((images / "2.png").read_bytes())
+    assert len(site.read_holdings(DATASETS["digits"]).images) == 3
+    report = site.read((1, 8, 8)).report
+    assert [name for name, _ in report.unreadable] == ["0.png"]
+    assert report.duplicates == (("2.png", "1.png"),)
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(DataError, match="no image that can be used"):
+        Site.init(tmp_path / "other", "x", tmp_path / "nothing", tmp_path / "classes.txt", None)
+    assert not (tmp_path / "other").exists()
