@@ -24,7 +24,7 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fedactive.cli.sites import site_app
+from fedactive.cli.site import app as site_app
 from fedactive.data import DATASETS
 from fedactive.errors import ConfigurationError, DataError, UserError
 from fedactive.files import write_json
@@ -177,7 +177,7 @@ def test_a_signal_ends_a_site_in_good_order_also_while_it_trains(tmp_path):
     program = """
 import signal, sys, threading, time, torch
 from pathlib import Path
-from fedactive.cli.app import sites as commands
+from fedactive.cli import site as commands
 from fedactive.sites.site.site import Site
 
 training = threading.Event()
@@ -195,7 +195,7 @@ class Training:
         signal.raise_signal(signal.SIGTERM)
 
 Site.open = lambda folder: Training()
-commands.site_serve(Path("north"))
+commands.serve(Path("north"))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
