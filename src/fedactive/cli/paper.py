@@ -134,7 +134,7 @@ def show(
         write_output(output, table.to_csv(index=False).encode())
 
 
-@app.command(epilog=example("fedactive paper figure curves --from results --setting 3 -o curves.svg"))
+@app.command(epilog=example("fedactive paper figure curves --from results -o curves.svg"))
 @with_flags((SEEDS, *CHANGES))
 def figure(
     name: FigureName,

@@ -19,13 +19,15 @@ from fedactive.cli.options import (
     read_config,
     with_flags,
 )
+from fedactive.experiment import Experiment, parse_toml
+from fedactive.files import quote
 
 app = typer.Typer()
 
 
 @app.command(
     rich_help_panel=LABORATORY,
-    epilog=example("fedactive run --dataset digits --augment none --rounds 3 --fl-rounds 10"),
+    epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
 )
 @with_flags(SETTINGS)
 def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> None:
@@ -34,15 +36,16 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
     win over it. The same configuration always means the same run folder, so the same command resumes.
     """
+    load_plugins(plugin)
+    given = {name: text for name, text in flags.items() if text is not None}
+    experiment = Experiment.from_toml(read_config(config), **given)
+
+    # Below, so that a mistake is answered without them.
     from fedactive.cli.result import print_result
-    from fedactive.experiment import Experiment
     from fedactive.laboratory.progress import make_progress, resumable
     from fedactive.laboratory.run import run as run_experiment
     from fedactive.record.run_folder import is_finished
 
-    load_plugins(plugin)
-    given = {name: text for name, text in flags.items() if text is not None}
-    experiment = Experiment.from_toml(read_config(config), **given)
     finished = is_finished(experiment)
     with resumable():
         result = run_experiment(experiment, make_progress())
@@ -53,7 +56,7 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
 
 @app.command(
     rich_help_panel=LABORATORY,
-    epilog=example("fedactive compare --dataset digits --strategy logo,random --seed 1,2"),
+    epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
 @with_flags(SETTINGS)
 def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **flags: str | None) -> None:
@@ -65,8 +68,6 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others.
     """
     from fedactive.analysis.curves import learning_curves, print_accuracy
-    from fedactive.experiment import parse_toml
-    from fedactive.files import quote
     from fedactive.laboratory.progress import resumable
     from fedactive.sweep.comparison import Comparison, report_failures
     from fedactive.sweep.grid import expand, require_data, shared_among
