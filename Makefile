@@ -1,24 +1,34 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up .venv once and reuse it.
+# The demo needs the package alone; tests need Flower, Ray and the developers' tools, too.
 PYTHON ?= python3
 BIN := .venv/bin
+READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
+.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
 
-setup: $(READY) ## make .venv with the pinned dependencies
+setup: $(READY) ## make .venv with everything, to develop and test
+setup-demo: $(READY_TO_RUN) ## make .venv with the package alone, to run experiments
 
-# The stamp is written last: an interrupted set-up is done again, a finished one is skipped.
-$(READY): pyproject.toml constraints.txt
+# Stamps are written last: an interrupted set-up is done again, a finished one is skipped. All that the first
+# installs is in the second, too, which therefore stands for both.
+$(READY_TO_RUN): WHAT := .
+$(READY_TO_RUN): WHY := to run experiments
+$(READY): WHAT := '.[dev,sites,simulation]'
+$(READY): WHY := to run, develop and test
+$(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,sites,simulation]'
-	touch $(READY)
+	@echo "set-up, once: installing what fedactive needs $(WHY) into .venv (minutes, mostly downloads)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable $(WHAT)
+	@touch $(READY_TO_RUN) $@
+	@echo "set-up: done"
 
-demo: setup ## LoGo, Entropy and Random side by side on an embedded dataset
+demo: setup-demo ## LoGo, Entropy and Random side by side on an embedded dataset
 	$(BIN)/fedactive demo
 
 field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, labelling pages, LoGo

@@ -19,7 +19,14 @@ from fedactive.data import DATASETS, Dataset, load
 from fedactive.experiment import Experiment
 from fedactive.registry import REGISTRIES
 from support.browser import Browser, missing
-from support.lacking import lacking
+from support.lacking import NO_GPU, lacking
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests want a GPU: as if they were skipped in one place."""
+    for report in terminalreporter.stats.get("skipped", []):
+        if report.longrepr[2].removeprefix("Skipped: ") == NO_GPU:
+            report.longrepr = (str(Path(__file__).parent), None, NO_GPU)
 
 
 @pytest.fixture(scope="session")

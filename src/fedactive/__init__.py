@@ -10,6 +10,7 @@ print(result.accuracy)
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
     from fedactive.progress import Silent
 
 
-def __getattr__(name: str) -> Any:
-    """Import the public names when first used: worker processes need none of what they bring along."""
-    if name not in __all__:
-        raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
-    from fedactive import experiment, progress
-    from fedactive.laboratory import run
+MODULES = {
+    "Experiment": "experiment",
+    "Result": "laboratory.run",
+    "Silent": "progress",
+    "run": "laboratory.run",
+}
 
-    return getattr({"Experiment": experiment, "Silent": progress}.get(name, run), name)
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when first used: the command line and worker processes start without them."""
+    if name not in MODULES:
+        raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
+    return getattr(import_module(f"fedactive.{MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -99,7 +99,7 @@ def check(item: Option, value: Any) -> Any:
     right_type = right_type and value == value  # not NaN
     if right_type and item.choices is not None:
         if value not in item.choices:
-            raise unknown_name(item.name, value, map(str, item.choices))
+            raise unknown_name(item.name, value, map(str, item.choices), getattr(item.choices, "hint", ""))
         return next(choice for choice in item.choices if choice == value)  # written as it is listed
     too_low = right_type and item.low is not None and value < item.low
     too_high = right_type and item.high is not None and value > item.high

@@ -33,15 +33,8 @@ def test_every_setting_has_a_documented_flag():
     text = shown("run", "--help")
     for item in options_of(Experiment):
         assert item.flag in text
-        assert item.help.replace("`", "")[:20] in text
+        assert item.help.replace("`", "")[:20].lower() in text.lower()
     assert len(options_of(Experiment)) == len(dataclasses.fields(Experiment)) - 1  # all but `described`
-
-
-@pytest.mark.parametrize(
-    "command", [[], ["demo"], ["strategies"], ["datasets"], ["data"], ["data", "get"], ["data", "check"]]
-)
-def test_every_command_has_help(command):
-    assert "Usage" in shown(*command, "--help")
 
 
 def test_strategies_and_datasets_are_listed():
@@ -81,7 +74,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     [
         (
             ["run", "--strategy", "lgo"],
-            r"fedactive: strategy: 'lgo' was given, allowed is one of .*did you mean 'logo'\?",
+            r"fedactive: strategy: 'lgo' was given, allowed is one of .*--plugin my_strategy\.py; did you mean 'logo'\?",
         ),
         (
             ["run", "--clients", "abc"],
@@ -95,7 +88,14 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
             ["run", "--config", sys.executable],
             "fedactive: config: '.*' was given, allowed is a TOML file, which is text",
         ),
-        (["run", "--alhpa", "1"], "No such option: --alhpa"),
+        (
+            ["run", "--alhpa", "1"],
+            r"^fedactive: No such option: --alhpa .*--alpha.*\(see `fedactive run -h`\)\n$",
+        ),
+        (["rnu"], r"^fedactive: No such command 'rnu'\. Did you mean 'run'\? \(see `fedactive -h`\)\n$"),
+        (["paper", "show"], r"^fedactive: Missing argument 'NAME' \(see `fedactive paper show -h`\)\n$"),
+        (["compare", "--model", "vit"], r"^fedactive: model: 'vit' was given.*--plugin my_model\.py\n$"),
+        (["run", "--algorithm", "fedsgd"], r"allowed is one of fedadam.*--plugin my_algorithm\.py"),
         (["data", "check", "cifar100"], "fedactive: dataset: 'cifar100' was given.*did you mean 'cifar10'"),
     ],
 )
@@ -227,7 +227,7 @@ def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "fedactive", "strategies"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
         stderr=subprocess.PIPE,
         text=True,
     )

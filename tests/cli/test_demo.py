@@ -9,7 +9,7 @@ import fedactive.cli.demo
 
 
 def test_the_demo_ends_with_a_table_a_picture_and_run_folders(tmp_path, monkeypatch, capsys):
-    whole = fedactive.demo.demo_experiments
+    whole = fedactive.cli.demo.demo_experiments
 
     def shortened(folder):
         return [dataclasses.replace(e, rounds=2, fl_rounds=1, workers=1) for e in whole(folder)]

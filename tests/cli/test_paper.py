@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.cli import paper as commands
 from fedactive.cli.paper import app
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.reproduce import experiments, show
 from fedactive.paper.settings import all_settings
+from fedactive.sweep import comparison, grid
 
 
 def paper(*arguments):
@@ -219,8 +219,8 @@ def test_ctrl_c_says_how_to_resume(tmp_path, monkeypatch):
     def stopped(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "require_data", lambda _: None)
-    monkeypatch.setattr(commands.Comparison, "run", stopped)
+    monkeypatch.setattr(grid, "require_data", lambda _: None)
+    monkeypatch.setattr(comparison.Comparison, "run", stopped)
     done = CliRunner().invoke(app, ["run", "accuracy", "--no-trial", "--runs-dir", str(tmp_path)])
     assert done.exit_code == 130
     assert "start the same command again to resume" in done.output
@@ -232,9 +232,9 @@ def test_ctrl_c_says_how_to_resume(tmp_path, monkeypatch):
 )
 def test_runs_that_end_before_the_papers_numbers_begin_are_told(tmp_path, monkeypatch, table, until, begin):
     ran = []
-    monkeypatch.setattr(commands, "require_data", lambda _: None)
-    monkeypatch.setattr(commands.Comparison, "run", lambda comparison: ran.extend(comparison.experiments))
-    monkeypatch.setattr(commands, "report_failures", lambda _: None)
+    monkeypatch.setattr(grid, "require_data", lambda _: None)
+    monkeypatch.setattr(comparison.Comparison, "run", lambda grid: ran.extend(grid.experiments))
+    monkeypatch.setattr(comparison, "report_failures", lambda _: None)
     folder = ["--runs-dir", str(tmp_path / "still to be made")]
     done = CliRunner().invoke(
         app, ["run", table, "--until", str(until), "--seeds", "1", "--no-trial", *folder]

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from fedactive.cli.sites import site_app
+from fedactive.cli.site import app as site_app
 from fedactive.errors import UserError
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.keys import make_site_key

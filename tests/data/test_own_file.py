@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from fedactive.data import DATASETS, check, find_classes, load
-from fedactive.data.own_file import content_of, is_own_file, mean_and_std, short_name
+from fedactive.data.own_file import content_of, is_own_file, short_name
+from fedactive.data.own_images import mean_and_std
 from fedactive.errors import ConfigurationError, DataError
 from support import builders
 

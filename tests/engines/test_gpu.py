@@ -9,9 +9,10 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines import BatchedEngine, SequentialEngine, make_engine, own_stream
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
+from support.lacking import NO_GPU
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU),
     pytest.mark.filterwarnings("default"),  # what the compilers of torch and Triton say is not ours
 ]
 GPU = torch.device("cuda")

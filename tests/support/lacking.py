@@ -5,6 +5,8 @@ from typing import NoReturn
 
 import pytest
 
+NO_GPU = "there is no GPU here"  # the reason of all tests that want one: the summary counts them in one line
+
 
 def lacking(reason: str) -> NoReturn:
     """The test is left out with its reason, but where the variable CI is set it fails: all must run there."""

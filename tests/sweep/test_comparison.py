@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 import fedactive.sweep.comparison
-from fedactive.cli.app import print_result
+from fedactive.cli.result import print_result
 from fedactive.errors import RunError
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
@@ -67,7 +67,7 @@ class Deadly(STRATEGIES["random"]):
     load_plugin(plugin)
     longer = {"strategy": "random", "seed": 2, "rounds": 2, "fl_rounds": 40}
     grid = [small(strategy="deadly"), small(**longer)]
-    deadly, other = Comparison(grid, 2, plugin, Console(file=io.StringIO())).run()
+    deadly, other = Comparison(grid, 2, [plugin], Console(file=io.StringIO())).run()
     assert deadly.failed
     assert deadly.last_line().startswith("the process of this run ended, see")
     assert not other.failed

@@ -1,4 +1,4 @@
-"""`fedactive data` and `fedactive datasets`: which datasets there are, getting them, checking them."""
+"""`fedactive datasets` and `fedactive data`: which datasets there are, getting them, checking them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,43 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.table import Table
 
+from fedactive.cli.options import METHODS, DataDir, completion, example
 from fedactive.data.catalog import DATASETS
-from fedactive.data.download import download
-from fedactive.data.load import check as check_files
 
-app = typer.Typer(help="Get datasets, and check those that are there.", no_args_is_help=True)
+app = typer.Typer()
+data_app = typer.Typer(
+    help="Get datasets, and check those that are there.",
+    epilog=example("fedactive data get cifar10"),
+    no_args_is_help=True,
+)
+app.add_typer(data_app, name="data", rich_help_panel=METHODS)
 
-DataDir = Annotated[Path, typer.Option(help="folder of the datasets")]
-DatasetName = Annotated[str, typer.Argument(help="dataset (see `fedactive datasets`)", metavar="NAME")]
+DatasetName = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a dataset (see `fedactive datasets`).",
+        metavar="NAME",
+        autocompletion=completion(DATASETS),
+    ),
+]
 DatasetOrFile = Annotated[
-    str, typer.Argument(help="dataset, or the path of an .npz file of your own", metavar="NAME")
+    str,
+    typer.Argument(
+        help="Name of a dataset, or path of an .npz file of your own.",
+        metavar="NAME",
+        autocompletion=completion(DATASETS),
+    ),
 ]
 
 
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive datasets"))
 def datasets() -> None:
     """List the datasets."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table("dataset", "images", "classes", "what it is")
     for name, card in DATASETS.items():
         size = f"{card.size}x{card.size}x{card.channels}"
@@ -36,9 +53,14 @@ def datasets() -> None:
     Console().print(table)
 
 
-@app.command()
+@data_app.command(epilog=example("fedactive data get cifar10"))
 def get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
-    """Download a dataset's official files, verified by checksum."""
+    """Download a dataset's official files, and verify their checksums."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from fedactive.data.downloader import download
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         done = download(name, data_dir, progress)
@@ -46,9 +68,14 @@ def get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
     print(f"licence: {DATASETS[name].licence}")
 
 
-@app.command()
+@data_app.command(epilog=example("fedactive data check cifar10"))
 def check(name: DatasetOrFile, data_dir: DataDir = Path("data")) -> None:
-    """Say of each file of a dataset whether it is there, readable and official; fails if it is no use."""
+    """Say of each file of a dataset whether it is there, readable and official.
+
+    Exits with 1 if the dataset cannot be used.
+    """
+    from fedactive.data.loader import check as check_files
+
     reports = check_files(name, data_dir)
     for report in reports:
         print(f"{report.path}: {report.problem or 'can be read'}{report.remark}")

@@ -4,95 +4,83 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from fedactive.cli.paper_hints import experiments_drawn, of_other_options, warn_of_unequal, what_is_missing
+from fedactive.cli.options import DataDir, Jobs, completion, example, with_flags
 from fedactive.cli.paper_options import (
+    CATEGORIES,
+    CHANGES,
+    ROWS,
     RUNS,
-    AlfaMixHead,
-    DataDir,
-    Datasets,
-    FlRounds,
-    Name,
-    Partition,
-    Precision,
-    RunsDir,
-    Schedule,
-    Seeds,
+    SEEDS,
+    FigureName,
     Source,
-    Strategies,
-    Until,
+    TableName,
     as_options,
-    changed,
-    names,
-    numbers,
+    changes_of,
+    rows_of,
+    split_numbers,
 )
-from fedactive.cli.paper_tables import print_table
-from fedactive.cli.tables import print_whole
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import quote, write_output
-from fedactive.laboratory.progress import resumable
-from fedactive.paper.archive import Archive, shared_precision
-from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
-from fedactive.paper.document import filled
-from fedactive.paper.estimate import estimate
-from fedactive.paper.figures import FIGURES, NoRunsError, Request
-from fedactive.paper.figures import figure as draw_figure
-from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
-from fedactive.paper.reproduce import show as show_table
-from fedactive.paper.settings import all_settings
-from fedactive.record.export import export as export_runs
-from fedactive.record.finding import stored_runs
-from fedactive.record.stored import StoredRun
-from fedactive.sweep.comparison import Comparison, report_failures
-from fedactive.sweep.grid import JOBS_HELP, require_data, shared_among
 
-app = typer.Typer(help="Reproduce the paper: its settings, tables and figures.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from fedactive.record.stored import StoredRun
+
+app = typer.Typer(
+    help="Reproduce the paper: its settings, tables and figures.",
+    epilog=example("fedactive paper show accuracy --from results --datasets cifar10"),
+    no_args_is_help=True,
+)
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper settings"))
 def settings() -> None:
     """List the 38 settings of the paper's comparison."""
+    from rich.table import Table
+
+    from fedactive.cli.tables import print_whole
+    from fedactive.paper.settings import all_settings
+
     table = Table("", "selector", "alpha", "dataset", "model", "budget", "initial weights")
     for s in all_settings():
         table.add_row(str(s.number), s.selector, f"{s.alpha:g}", s.dataset, s.model, f"{s.budget:g}%", s.init)
     print_whole(table)
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper run accuracy --datasets cifar10 --until 20 --seeds 1"))
+@with_flags((SEEDS, *ROWS, *CHANGES))
 def run(
-    name: Name,
-    until: Until = None,
-    seeds: Seeds = None,
-    datasets: Datasets = None,
-    strategies: Strategies = None,
-    alphas: Annotated[str | None, typer.Option(help="only these alphas, as in 0.1,inf")] = None,
-    rhos: Annotated[str | None, typer.Option(help="only these rhos, as in 1,20")] = None,
-    fl_rounds: FlRounds = None,
-    partition: Partition = None,
-    schedule: Schedule = None,
-    precision: Precision = None,
-    alfamix_head: AlfaMixHead = None,
-    jobs: Annotated[int | None, typer.Option(help=JOBS_HELP, min=1)] = None,
-    trial: Annotated[bool, typer.Option(help="train a moment first, to tell how long it takes")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    runs_dir: RunsDir = RUNS,
+    name: TableName,
+    alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
+    rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
+    jobs: Jobs = None,
+    trial: Annotated[bool, typer.Option(help="Train a moment first, to estimate the time.")] = True,
+    device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
+    runs_dir: Annotated[Path, typer.Option(help="Make run folders in this folder.")] = RUNS,
     data_dir: DataDir = Path("data"),
+    **flags: Any,
 ) -> None:
-    """Start, or resume, exactly the runs a table or figure needs; says first how many and how long."""
-    changes = changed(fl_rounds, partition, schedule, precision, alfamix_head)
-    chosen = names(datasets)
+    """Start, or resume, exactly the runs a table or figure needs.
+
+    First it says how many they are and how long they take.
+    """
+    from fedactive.laboratory.progress import resumable
+    from fedactive.paper.estimate import estimate
+    from fedactive.paper.reproduce import begins, experiments, remaining
+    from fedactive.sweep.comparison import Comparison, report_failures
+    from fedactive.sweep.grid import require_data, shared_among
+
+    until, seeds, rows, changes = flags["until"], flags["seeds"], rows_of(flags), changes_of(flags)
     wanted = experiments(
         name,
         until=until,
         seeds=range(1, seeds + 1) if seeds else None,
-        datasets=chosen,
-        strategies=names(strategies),
-        alphas=numbers("alphas", alphas) if alphas else None,
-        rhos=numbers("rhos", rhos) if rhos else None,
+        alphas=split_numbers("alphas", alphas),
+        rhos=split_numbers("rhos", rhos),
+        **rows,
         **changes,
         device=device,
         runs_dir=runs_dir,
@@ -100,7 +88,7 @@ def run(
     )
     missing = remaining(wanted)
     require_data(missing)
-    first = begins(name, chosen)
+    first = begins(name, rows["datasets"])
     comparable = until is None or until >= first
     if not comparable:
         print(f"the paper's numbers begin at {first:g}% labelled: these runs have none to stand beside")
@@ -114,26 +102,25 @@ def run(
         print(f"now: fedactive paper show {name} --from {quote(runs_dir)}{as_options(changes)}")
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper show accuracy --from results --datasets cifar10"))
+@with_flags((SEEDS, *ROWS, *CHANGES))
 def show(
-    name: Name,
-    until: Until = None,
-    seeds: Seeds = None,
-    datasets: Datasets = None,
-    strategies: Strategies = None,
-    fl_rounds: FlRounds = None,
-    partition: Partition = None,
-    schedule: Schedule = None,
-    precision: Precision = None,
-    alfamix_head: AlfaMixHead = None,
+    name: TableName,
     source: Source = RUNS,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as CSV, too.")] = None,
+    **flags: Any,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
+    from fedactive.cli.paper_hints import warn_of_unequal, what_is_missing
+    from fedactive.cli.paper_tables import print_table
+    from fedactive.paper.archive import Archive, shared_precision
+    from fedactive.paper.comparison import settings_with_runs
+    from fedactive.paper.reproduce import NAMES
+    from fedactive.paper.reproduce import show as show_table
+
     runs = runs_in(source)
-    changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
-    rows: dict[str, Any] = {"datasets": names(datasets), "strategies": names(strategies)}
-    table = show_table(name, runs, until=until, seeds=seeds, **rows, **changes)
+    seeds, rows, changes = flags["seeds"], rows_of(flags), shared_precision(runs) | changes_of(flags)
+    table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
         print_table(table, NAMES[name])
@@ -147,31 +134,39 @@ def show(
         write_output(output, table.to_csv(index=False).encode())
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper figure curves --from results -o curves.svg"))
+@with_flags((SEEDS, *CHANGES))
 def figure(
-    name: Annotated[str, typer.Argument(help="one of " + ", ".join(FIGURES), metavar="NAME")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="picture, .svg, .png or .pdf")],
+    name: FigureName,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write this picture, .svg, .png or .pdf.")],
     setting: Annotated[
-        int | None, typer.Option(help="number of one setting, for `curves`", min=1, max=38)
+        int | None, typer.Option(help="Number of one setting, for `curves`.", min=1, max=38)
     ] = None,
-    category: Annotated[str, typer.Option(help="for `penalty`, one of " + ", ".join(CATEGORIES))] = OVERALL,
-    seeds: Seeds = None,
-    fl_rounds: FlRounds = None,
-    partition: Partition = None,
-    schedule: Schedule = None,
-    precision: Precision = None,
-    alfamix_head: AlfaMixHead = None,
+    category: Annotated[
+        str,
+        typer.Option(
+            help="One of " + ", ".join(CATEGORIES) + ", for `penalty`.",
+            autocompletion=completion(CATEGORIES),
+        ),
+    ] = CATEGORIES[0],
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
+    **flags: Any,
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
+    from fedactive.cli.paper_hints import experiments_drawn, of_other_options, warn_of_unequal
+    from fedactive.paper.archive import Archive, shared_precision
+    from fedactive.paper.comparison import settings_with_runs
+    from fedactive.paper.figures import NoRunsError, Request
+    from fedactive.paper.figures import figure as draw_figure
+
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
-    if category != OVERALL and name != "penalty":
+    if category != CATEGORIES[0] and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = runs_in(source)
-    changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
-    archive = Archive(runs, seeds)
+    changes = shared_precision(runs) | changes_of(flags)
+    archive = Archive(runs, flags["seeds"])
     try:
         draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
@@ -182,15 +177,20 @@ def figure(
     print(output)
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper export runs -o results"))
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="run folders, folders of them, or of exported results")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="folder of the results")] = Path("results"),
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write results into this folder.")] = Path(
+        "results"
+    ),
 ) -> None:
-    """Gather runs in one Parquet file that is small enough to commit; `show` and `figure` read it.
+    """Gather runs in one Parquet file that is small enough to commit.
 
-    Runs that are in it already are replaced, unless those in the file got further.
+    `show`, `figure` and `document` read it. Runs that are in it already are replaced, unless those in the
+    file got further.
     """
+    from fedactive.record.export import export as export_runs
+
     done = export_runs(runs, output)
     for kind, remarks in (("changed", done.changed), ("skipped", done.skipped)):
         for path, what in remarks:
@@ -198,18 +198,21 @@ def export(
     print(f"{output}: runs {done.runs}, added {done.added}, replaced {done.replaced}")
 
 
-@app.command()
+@app.command(epilog=example("fedactive paper document docs/REPRODUCTION.md --from results --check"))
 def document(
     path: Annotated[
         Path,
-        typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it", exists=True, dir_okay=False),
+        typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it.", exists=True, dir_okay=False),
     ],
     source: Source = Path("results"),
     check: Annotated[
-        bool, typer.Option("--check", help="change nothing, fail if a table is not true")
+        bool, typer.Option("--check", help="Change nothing; fail if a table is not true.")
     ] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
+    from fedactive.paper.document import filled
+    from fedactive.record.finding import stored_runs
+
     runs = stored_runs(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
@@ -228,4 +231,6 @@ def document(
 
 def runs_in(source: Path) -> list[StoredRun]:
     """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
+    from fedactive.record.finding import stored_runs
+
     return [] if source == RUNS and not source.exists() else stored_runs(source)

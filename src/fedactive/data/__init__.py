@@ -1,8 +1,36 @@
-"""Datasets: the catalogue of them, reading them from disk, and fetching their official files."""
+"""Datasets: the catalogue of them, reading them from disk, and fetching their official files.
 
-from fedactive.data.catalog import DATASETS
-from fedactive.data.dataset import Dataset
-from fedactive.data.download import download
-from fedactive.data.load import check, find_classes, load
+The names below are imported when first used, so that the catalogue is there without PyTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedactive.data.catalog import DATASETS
+    from fedactive.data.dataset import Dataset
+    from fedactive.data.downloader import download
+    from fedactive.data.loader import check, find_classes, load
 
 __all__ = ["DATASETS", "Dataset", "check", "download", "find_classes", "load"]
+
+MODULES = {
+    "DATASETS": "catalog",
+    "Dataset": "dataset",
+    "check": "loader",
+    "download": "downloader",
+    "find_classes": "loader",
+    "load": "loader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

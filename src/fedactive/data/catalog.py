@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from fedactive.data.readers import Parts, cifar10, digits, idx, medmnist, svhn
+from fedactive.data.readers import Parts
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ class DatasetCard:
         return "non-commercial" in self.licence or "-NC" in self.licence
 
 
+def _reader(module: str, function: str = "read") -> Callable[..., Any]:
+    """A function of `readers`, imported when first called: it needs NumPy, the catalogue does not."""
+
+    def read(*path: Path) -> Any:
+        return getattr(import_module(f"fedactive.data.readers.{module}"), function)(*path)
+
+    return read
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(" | "))
 
@@ -72,7 +83,7 @@ HANDWRITTEN = DatasetCard(
     mean=(0.5,),
     std=(0.5,),
     licence="CC BY 4.0 (UCI Optical Recognition of Handwritten Digits)",
-    built_in=digits.read,
+    built_in=_reader("digits"),
 )
 
 CIFAR10_BINARY = Layout(
@@ -88,7 +99,7 @@ CIFAR10_BINARY = Layout(
         },
     ),
     folders=("cifar-10-batches-bin",),
-    read=cifar10.read_binary,
+    read=_reader("cifar10", "read_binary"),
 )
 
 CIFAR10_PYTHON = Layout(
@@ -104,7 +115,7 @@ CIFAR10_PYTHON = Layout(
         },
     ),
     folders=("cifar-10-batches-py",),
-    read=cifar10.read_pickle,
+    read=_reader("cifar10", "read_pickle"),
 )
 
 CIFAR10 = DatasetCard(
@@ -143,7 +154,7 @@ SVHN = DatasetCard(
     mean=(0.4376821, 0.4437697, 0.47280442),
     std=(0.19803012, 0.20101562, 0.19703614),
     licence="for non-commercial use only",
-    layouts=(Layout(SVHN_FILES, folders=("", "svhn"), read=svhn.read),),
+    layouts=(Layout(SVHN_FILES, folders=("", "svhn"), read=_reader("svhn")),),
 )
 
 
@@ -153,7 +164,8 @@ def _idx_layouts(
     """The layouts of a dataset in idx files, from the md5 of each .gz and of what is inside it."""
     packed = _files("md5", {f"{name}.gz": packed for name, (packed, _) in digests.items()}, url)
     unpacked = _files("md5", {name: unpacked for name, (_, unpacked) in digests.items()})
-    return Layout(packed, folders, idx.read), Layout(unpacked, folders, idx.read)
+    read = _reader("idx")
+    return Layout(packed, folders, read), Layout(unpacked, folders, read)
 
 
 MNIST_LAYOUTS = _idx_layouts(
@@ -225,7 +237,7 @@ def _medmnist(
         mean=(0.5,) * channels,
         std=(0.5,) * channels,
         licence=licence,
-        layouts=(Layout((file,), ("", name), medmnist.read),),
+        layouts=(Layout((file,), ("", name), _reader("medmnist")),),
         unsupported=unsupported,
     )
 

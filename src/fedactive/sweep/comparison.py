@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 
 from rich.console import Console
 from rich.progress import Task, TaskID
@@ -30,11 +29,11 @@ from fedactive.laboratory.run import Result
 from fedactive.record.run_folder import first_round_file, is_finished
 from fedactive.record.state import divergence
 from fedactive.sweep.crew import Crew, Turn
+from fedactive.sweep.lifeline import LIFELINE
 
 ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_LINES = 60.0  # where there is no terminal to show bars
-LIFELINE = "FEDACTIVE_LIFELINE"  # in the environment of runs that end when their standard input does
 
 
 @dataclass
@@ -96,7 +95,7 @@ class Comparison:
 
     experiments: Sequence[Experiment]
     jobs: int
-    plugin: Path | None = None
+    plugins: Sequence[Path] = ()
     console: Console = field(default_factory=lambda: Console(stderr=True))
     # One per precision, which torch sets for a whole process, and those of runs that are kept apart.
     crews: dict[str, Crew] = field(default_factory=dict)
@@ -178,8 +177,7 @@ class Comparison:
             job.process = self.crew(job).start(config)
             return
         command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
-        if self.plugin is not None:
-            command += ["--plugin", str(self.plugin)]
+        command += [word for plugin in self.plugins for word in ("--plugin", str(plugin))]
         threads = str(max(1, usable_cores() // self.jobs))
         with job.log.open("a") as log:
             job.process = subprocess.Popen(
@@ -194,7 +192,7 @@ class Comparison:
         """The process that runs such jobs; a new one, should it have died."""
         which = f"{job.experiment.name}-apart" if job.apart else job.experiment.precision
         if which not in self.crews or not self.crews[which].alive:
-            self.crews[which] = Crew(self.jobs, self.plugin, job.log.with_name(f"crew-{which}.log"))
+            self.crews[which] = Crew(self.jobs, self.plugins, job.log.with_name(f"crew-{which}.log"))
         return self.crews[which]
 
     def gets_another_chance(self, job: Job) -> bool:
@@ -228,17 +226,6 @@ def progress_line(task: Task) -> str:
         return line
     minutes = math.ceil(task.time_remaining / 60)
     return f"{line}, about {f'{minutes} min' if minutes < 120 else f'{minutes / 60:.0f} h'} left"
-
-
-def hold_lifeline() -> None:
-    """In a run of a grid: end when the grid is gone. A run started by hand depends on nobody."""
-
-    def wait() -> None:
-        os.read(0, 1)  # nothing is ever written: it returns when the other end is closed
-        os._exit(1)
-
-    if os.environ.pop(LIFELINE, None):
-        Thread(target=wait, daemon=True).start()
 
 
 def report_failures(jobs: Sequence[Job]) -> None:

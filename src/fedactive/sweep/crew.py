@@ -3,7 +3,7 @@
 Processes take turns on a GPU; threads of one process share it. Where one run's kernels leave parts of it idle
 another's fill them, and what a run has compiled and recorded is there for the next one.
 
-    python -m fedactive.sweep.crew THREADS [PLUGIN]
+    python -m fedactive.sweep.crew THREADS [PLUGIN ...]
 
 takes configuration files from its standard input, a line each, writes what happens in a run to a log beside
 its file, and answers with the file and `done` or `failed`. `Crew` is the other end of that line.
@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,10 @@ from fedactive.registry import load_plugin
 # --- in the process of the runs
 
 
-def main(threads: int, plugin: Path | None) -> None:
+def main(threads: int, plugins: Sequence[Path]) -> None:
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
-    if plugin is not None:
+    for plugin in plugins:
         load_plugin(plugin)
     files: SimpleQueue[str] = SimpleQueue()
     for _ in range(threads):  # they end with the process, as it does when nobody is there to want their work
@@ -81,13 +82,13 @@ def gpu_is_lost() -> bool:
 
 
 class Crew:
-    def __init__(self, threads: int, plugin: Path | None, log: Path) -> None:
+    def __init__(self, threads: int, plugins: Sequence[Path], log: Path) -> None:
         command = [
             sys.executable,
             "-m",
             "fedactive.sweep.crew",
             str(threads),
-            *([str(plugin)] if plugin else []),
+            *map(str, plugins),
         ]
         cores = str(max(1, usable_cores() // threads))
         with log.open("a") as errors:  # what is said of no run in particular
@@ -159,4 +160,4 @@ class Turn:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    main(int(sys.argv[1]), list(map(Path, sys.argv[2:])))

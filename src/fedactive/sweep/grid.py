@@ -17,7 +17,6 @@ from fedactive.record.run_folder import require_same_origin
 from fedactive.registry import REGISTRIES, STRATEGIES, Registry
 
 RUNS_PER_GPU = 4  # by default
-JOBS_HELP = f"runs at a time; by default one per core on a CPU, {RUNS_PER_GPU} on a GPU"
 
 
 def expand(values: Mapping[str, Any]) -> list[Experiment]:

@@ -17,6 +17,7 @@ from fedactive.engines.cnn4 import inference, stack
 from fedactive.engines.plan import Plan
 from fedactive.federated.local_sgd import LocalJob, Recipe, infer
 from fedactive.models import ModelSpec
+from support.lacking import NO_GPU
 
 pytestmark = pytest.mark.filterwarnings("default")  # what Triton's compiler says is not ours
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -138,7 +139,7 @@ def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     assert fused.active.tolist() == [True, True, True, False]
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="bfloat16 and TF32 products need a GPU")
+@pytest.mark.skipif(DEVICE.type == "cpu", reason=NO_GPU)  # bfloat16 and TF32 products
 @pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 5e-3), ("bf16", 5e-2)])
 def test_reduced_precision_stays_near(precision, tolerance):
     model, images, labels, normalise, start, recipe = setting(3, 32, 32)

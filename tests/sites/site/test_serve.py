@@ -45,7 +45,7 @@ def test_a_signal_ends_a_site_in_good_order_also_while_it_trains(tmp_path):
     program = """
 import signal, sys, threading, time, torch
 from pathlib import Path
-from fedactive.cli import sites as commands
+from fedactive.cli import site as commands
 from fedactive.sites.site import serve
 from fedactive.sites.site.folder import Site
 
@@ -64,7 +64,7 @@ def serve_and_train(*_):
 
 Site.open = lambda folder: None
 serve.serve = serve_and_train
-commands.site_serve(Path("north"))
+commands.serve(Path("north"))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -7,15 +7,16 @@ whether their type, size and values are right for the dataset is asked once, for
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedactive.errors import DataError
 
-Array: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-Parts: TypeAlias = dict[str, Array]
+Array: TypeAlias = "npt.NDArray[Any]"
+
+Parts: TypeAlias = "dict[str, Array]"
 """What one file holds, by role: train_images, train_labels, test_images, test_labels, or some of these."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fedactive.data.catalog import DatasetCard, OfficialFile
 from fedactive.data.checksum import is_official
-from fedactive.data.load import find_card, not_official, places
+from fedactive.data.loader import find_card, not_official, places
 from fedactive.errors import DataError, UserError
 
 if TYPE_CHECKING:

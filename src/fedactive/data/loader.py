@@ -13,7 +13,8 @@ import torch
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
-from fedactive.data.own_file import class_names, find_file, is_own_file, load_own_file
+from fedactive.data.own_file import find_file, is_own_file
+from fedactive.data.own_images import class_names, load_own_file
 from fedactive.data.readers import Parts
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name

@@ -1,0 +1,107 @@
+"""`fedactive coordinator`: start federated active learning between sites, and watch it.
+
+The package works without the extra `sites`, so what needs it is imported when a command is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedactive.cli.field import prepare_to_serve, sites_extra
+from fedactive.cli.options import example, read_config
+
+app = typer.Typer(
+    help="Run federated active learning between sites.",
+    epilog=example("fedactive coordinator init hub --address localhost:9443"),
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the coordinator.", metavar="DIR")]
+PlanFile = Annotated[Path, typer.Argument(help="Plan of the run (see docs/FIELD.md).", metavar="PLAN.toml")]
+
+
+@app.command(epilog=example("fedactive coordinator init hub --address localhost:9443"))
+def init(
+    folder: Folder,
+    address: Annotated[
+        str, typer.Option(help="Host and port under which sites reach it.")
+    ] = "localhost:9443",
+) -> None:
+    """Make a coordinator: a folder with its own certificate authority, and an invitation for sites."""
+    with sites_extra():
+        from fedactive.sites.coordinator.folder import Coordinator
+    coordinator = Coordinator.init(folder, address)
+    print(f"give sites this file, by a way they trust: {coordinator.folder / 'invitation.toml'}")
+
+
+@app.command(epilog=example("fedactive coordinator serve hub --host 0.0.0.0"))
+def serve(
+    folder: Folder,
+    host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is all.")] = "127.0.0.1",
+) -> None:
+    """Serve the sites until Ctrl-C."""
+    with sites_extra():
+        from fedactive.sites.coordinator import serve as serving
+        from fedactive.sites.coordinator.folder import Coordinator
+    prepare_to_serve()
+    serving.serve(Coordinator(folder), host)
+
+
+@app.command(epilog=example("fedactive coordinator admit hub north.pub --name north"))
+def admit(
+    folder: Folder,
+    public_key: Annotated[Path, typer.Argument(help="Public key of the site.", metavar="site.pub")],
+    name: Annotated[str | None, typer.Option(help="Use this name instead of the one in the key.")] = None,
+) -> None:
+    """Let a site take part."""
+    with sites_extra():
+        from fedactive.sites.coordinator.folder import Coordinator
+    print(f"{Coordinator(folder).admit(public_key, name).name} is admitted")
+
+
+@app.command(epilog=example("fedactive coordinator dismiss hub north"))
+def dismiss(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="Name of the site.")],
+) -> None:
+    """Dismiss a site: it takes part neither in new runs nor in those going on."""
+    with sites_extra():
+        from fedactive.sites.coordinator.folder import Coordinator
+    Coordinator(folder).dismiss(name)
+    print(f"{name} is dismissed")
+
+
+@app.command(epilog=example("fedactive coordinator run hub plan.toml"))
+def run(folder: Folder, plan: PlanFile) -> None:
+    """Start a run and watch it, or watch one that was started. Ctrl-C leaves the run going on."""
+    with sites_extra():
+        from fedactive.sites.coordinator import launch
+        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.cli.result import print_result
+
+    coordinator = Coordinator(folder)
+    kept = coordinator.keep_plan(read_config(plan))
+    taking_part = coordinator.sites_of(kept)
+    for name in [site.name for site in coordinator.sites() if site not in taking_part]:
+        print(f"{name} was admitted after this run began and takes part in the next", file=sys.stderr)
+    try:
+        print_result(launch.run(coordinator, kept))
+    except KeyboardInterrupt:
+        print("\na run that has begun goes on; the same command shows it again", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+@app.command(epilog=example("fedactive coordinator stop hub plan.toml"))
+def stop(folder: Folder, plan: PlanFile) -> None:
+    """Stop a run; `fedactive coordinator run` resumes it."""
+    with sites_extra():
+        from fedactive.sites.coordinator import launch
+        from fedactive.sites.coordinator.folder import Coordinator
+
+    coordinator = Coordinator(folder)
+    launch.stop(coordinator, coordinator.parse_plan(read_config(plan)))
+    print("the run is stopped; `fedactive coordinator run` with the same plan goes on with it")

@@ -1,0 +1,122 @@
+"""What commands share: options, examples, and the flags that come from the settings of `Experiment`.
+
+Nothing here, nor at the head of any file with commands, imports PyTorch or pandas: `--help`, completion and
+the answer to a typing mistake must not wait for them. A command imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from fedactive.data.catalog import DATASETS
+from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
+from fedactive.options import Option, options_of
+from fedactive.registry import Registry, load_plugin
+
+F = TypeVar("F", bound=Callable[..., None])
+
+LABORATORY, METHODS, PAPER, FIELD = "Laboratory", "Methods and data", "Paper", "Field"  # panels of --help
+
+
+def example(command: str) -> str:
+    """The end of a command's help. It stands on one line of a terminal, to be copied."""
+    return f"Example: `{command}`"
+
+
+def completion(names: Iterable[Any]) -> Callable[..., list[str]]:
+    """Complete one of these names, also as the last of several separated by commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if str(name).startswith(last)]
+
+    return complete
+
+
+Config = Annotated[Path | None, typer.Option("--config", help="Read settings from this TOML file.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin", help="Load strategies, algorithms or models from this Python file (may be repeated)."
+    ),
+]
+DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on a GPU.", min=1),
+]
+
+
+def load_plugins(paths: Sequence[Path] | None) -> None:
+    for path in paths or ():
+        load_plugin(path)
+
+
+def read_config(path: Path | None) -> str:
+    """The text of a TOML file; an empty one if there is none."""
+    import tomllib
+
+    if path is not None and not path.is_file():
+        raise ConfigurationError("config", str(path), "a TOML file that exists")
+    try:
+        text = path.read_text(encoding="utf-8-sig") if path else ""  # Windows may begin it with a mark
+        tomllib.loads(text)
+        return text
+    except UnicodeDecodeError:
+        raise ConfigurationError("config", str(path), "a TOML file, which is text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(
+            "config", str(path), f"a TOML file of `name = value` lines; {error}"
+        ) from None
+
+
+# --- flags that are made, not written
+
+
+def flag(name: str, annotation: Any) -> inspect.Parameter:
+    """A flag that is None unless the user gives it."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
+    """Decorator: the `**flags` of a command are these."""
+
+    def decorate(command: F) -> F:
+        written = inspect.signature(command, eval_str=True).parameters.values()
+        own = [p for p in written if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *flags]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return decorate
+
+
+def setting_flag(item: Option) -> inspect.Parameter:
+    """The flag of one setting. Flags are text here: the setting itself says what is wrong with a value."""
+    if isinstance(item.choices, Registry):
+        # Only ours: those of installed packages are known once they are imported, and so is PyTorch then.
+        item = dataclasses.replace(item, choices=item.choices.ours)
+    names = DATASETS if item.name == "dataset" else item.choices
+    default = f"default {item.default}" if item.default != "" else "none by default"
+    info = typer.Option(
+        item.flag,
+        help=f"{item.help[0].upper()}{item.help[1:]} ({item.allowed}; {default})",
+        metavar=item.kind.__name__.upper(),
+        show_default=False,
+        rich_help_panel=item.panel,
+        autocompletion=completion(names) if names is not None else None,
+    )
+    return flag(item.name, Annotated[str | None, info])
+
+
+# `--mu 0.1` was a setting once. It is `--algorithm-options mu=0.1` of FedProx now, and still understood.
+MU = flag("mu", Annotated[str | None, typer.Option("--mu", hidden=True)])
+SETTINGS = [*map(setting_flag, options_of(Experiment)), MU]

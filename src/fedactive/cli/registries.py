@@ -1,0 +1,56 @@
+"""`fedactive strategies`, `algorithms` and `models`: what can be chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from fedactive.cli.options import METHODS, Plugins, example, load_plugins
+from fedactive.options import options_of
+from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive strategies"))
+def strategies(plugin: Plugins = None) -> None:
+    """List the query strategies: whose model chooses, what they query, and their options."""
+    load_plugins(plugin)
+    print_registry(STRATEGIES, "what it queries", selector=lambda cls: " or ".join(cls.selectors))
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive algorithms"))
+def algorithms(plugin: Plugins = None) -> None:
+    """List the federated algorithms and their options."""
+    load_plugins(plugin)
+    print_registry(ALGORITHMS, "what it does")
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive models"))
+def models(plugin: Plugins = None) -> None:
+    """List the models and their options."""
+    load_plugins(plugin)
+    print_registry(MODELS, "what it is")
+
+
+def print_registry(registry: Registry, what: str, **more: Callable[[Any], str]) -> None:
+    """Print a table of all that is registered; `more` are further columns, each a function of the class."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(show_lines=True)
+    for column in (registry.kind, *more):
+        table.add_column(column, no_wrap=True)  # names are for typing, so never cut short
+    for column in (what, "options"):
+        table.add_column(column, overflow="fold")
+    for name, cls in registry.items():
+        options = "\n".join(
+            f"{o.name}= {o.allowed.removeprefix('one of ')} ({o.help}; default {o.default})"
+            for o in options_of(cls)
+        )
+        columns = [read(cls) for read in more.values()]
+        table.add_row(name, *columns, escape(f"{cls.summary} ({cls.paper})"), escape(options))
+    Console().print(table)

@@ -1,0 +1,120 @@
+"""`fedactive run`, `compare`, `demo` and `report`: the laboratory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedactive.cli.options import (
+    LABORATORY,
+    SETTINGS,
+    Config,
+    Jobs,
+    Plugins,
+    example,
+    load_plugins,
+    read_config,
+    with_flags,
+)
+from fedactive.experiment import Experiment, parse_toml
+from fedactive.files import quote
+
+app = typer.Typer()
+
+
+@app.command(
+    rich_help_panel=LABORATORY,
+    epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
+)
+@with_flags(SETTINGS)
+def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> None:
+    """Run one experiment, or resume one that was stopped.
+
+    The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
+    win over it. The same configuration always means the same run folder, so the same command resumes.
+    """
+    load_plugins(plugin)
+    given = {name: text for name, text in flags.items() if text is not None}
+    experiment = Experiment.from_toml(read_config(config), **given)
+
+    # Below, so that a mistake is answered without them.
+    from fedactive.cli.result import print_result
+    from fedactive.laboratory.progress import make_progress, resumable
+    from fedactive.laboratory.run import run as run_experiment
+    from fedactive.record.run_folder import is_finished
+
+    finished = is_finished(experiment)
+    with resumable():
+        result = run_experiment(experiment, make_progress())
+    if finished:
+        print("nothing was left to run: this run was finished before")
+    print_result(result)
+
+
+@app.command(
+    rich_help_panel=LABORATORY,
+    epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
+)
+@with_flags(SETTINGS)
+def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **flags: str | None) -> None:
+    """Run a grid of experiments, several at a time, and compare them.
+
+    Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
+    in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
+    --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
+    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others.
+    """
+    from fedactive.analysis.curves import learning_curves, print_accuracy
+    from fedactive.laboratory.progress import resumable
+    from fedactive.sweep.comparison import Comparison, report_failures
+    from fedactive.sweep.grid import expand, require_data, shared_among
+
+    load_plugins(plugin)
+    given = {
+        name: [value.strip() for value in text.split(";" if name.endswith("_options") else ",")]
+        for name, text in flags.items()
+        if text is not None
+    }
+    grid = expand(parse_toml(read_config(config)) | given)
+    require_data(grid)
+    experiments, jobs = shared_among(grid, jobs)
+    with resumable():
+        finished = Comparison(experiments, jobs, plugin or ()).run()
+    done = [job for job in finished if not job.failed]
+    if done:
+        curves = learning_curves([job.folder for job in done])
+        # A run may have gone further, once.
+        wanted = curves["run"].map({job.folder.resolve().name: job.experiment.rounds for job in done})
+        for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
+            where = f"{setting!s}: " if setting else ""
+            print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
+        print(f"now: fedactive report {quote(done[0].experiment.runs_dir)} -o report.html")
+    report_failures(finished)
+
+
+@app.command(rich_help_panel=LABORATORY, epilog=example("fedactive demo"))
+def demo(
+    runs_dir: Annotated[Path, typer.Option(help="Make the demo's folder in this one.")] = Path("runs"),
+) -> None:
+    """Watch LoGo, Entropy and Random learn side by side (about a minute, no download)."""
+    from fedactive.cli.demo import demo as run_demo
+
+    run_demo(runs_dir)
+
+
+@app.command(rich_help_panel=LABORATORY, epilog=example("fedactive report runs -o report.html"))
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write this page.")] = Path("report.html"),
+    data_dir: Annotated[Path | None, typer.Option(help="Take pictures from datasets in this folder.")] = None,
+) -> None:
+    """Write one self-contained HTML page about any number of runs, to look at, print or e-mail."""
+    from fedactive.analysis.report import write_report
+
+    reported = write_report(runs, output, data_dir)
+    for path, reason in reported.skipped:
+        print(f"skipped: {path}: {reason}", file=sys.stderr)
+    print(f"{output}: runs {len(reported.configuration)}")

@@ -1,0 +1,77 @@
+"""Read the images of a file of the user's own.
+
+Nothing is known of it beforehand. Its form is that of the first image, and pixels are normalised by their own
+mean and standard deviation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedactive.data.dataset import Dataset
+from fedactive.data.own_file import short_name
+from fedactive.data.readers import Array, bad_file, medmnist
+from fedactive.data.soundness import form, guarded, join, require_sound
+
+SIDES = range(4, 1025)  # pixels; all models take these
+PIXELS = 2**22  # counted at a time
+
+
+def load_own_file(path: Path) -> Dataset:
+    parts = guarded(medmnist.read, path)
+    images, labels = parts["train_images"], parts["train_labels"]
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        allowed = "(n, height, width) or (n, height, width, 3)"
+        raise bad_file(path, f"train_images are {form(images.shape[1:])}, expected {allowed}")
+    shape = images.shape[1:]
+    if not all(side in SIDES for side in shape[1:]):
+        sides = f"{SIDES[0]} to {SIDES[-1]} pixels"
+        raise bad_file(path, f"train_images are {form(shape)}, expected {sides} in height and width")
+    classes = class_names(path)
+    require_sound(path, parts, shape, len(classes))
+    _require_every_class(path, labels, classes)
+    mean, std = mean_and_std(images)
+    arrays = {role: torch.from_numpy(array) for role, array in join(path, [parts]).items()}
+    return Dataset(name=short_name(str(path)), classes=classes, mean=mean, std=std, **arrays)
+
+
+def class_names(path: Path) -> tuple[str, ...]:
+    """Those in the file, or else as many numbers as the training images have different labels."""
+    names, labels = guarded(medmnist.read_classes, path)
+    if names is None:
+        different = np.unique(labels)
+        if len(different) == 1 and labels.ndim == 1 and labels.dtype.kind in "iu":
+            raise bad_file(path, f"train_labels are all {different[0]}, expected two classes or more")
+        return tuple(map(str, range(max(2, len(different)))))
+    if names.dtype.kind != "U" or names.ndim != 1:
+        raise bad_file(path, f"classes are {names.dtype} {names.shape}, expected a list of names")
+    if len(set(names)) != len(names) or len(names) < 2:
+        raise bad_file(path, "classes are not two or more different names")
+    return tuple(map(str, names))
+
+
+def _require_every_class(path: Path, labels: Array, classes: tuple[str, ...]) -> None:
+    """A class that has a name but no images cannot be learned: one of the two is a mistake."""
+    present = set(np.unique(labels).tolist())
+    for c in range(len(classes)):
+        if c not in present:
+            raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}")
+
+
+def mean_and_std(images: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Per channel, of pixels scaled to [0, 1]; from counts, so that they are the same on every machine."""
+    values = np.arange(256) / 255
+    at_a_time = max(1, PIXELS // images[0, 0].size)
+    means, stds = [], []
+    for channel in range(images.shape[1]):
+        counts = np.zeros(256, np.int64)
+        for i in range(0, len(images), at_a_time):
+            counts += np.bincount(images[i : i + at_a_time, channel].reshape(-1), minlength=256)
+        mean = float(counts @ values / counts.sum())
+        variance = float(counts @ (values - mean) ** 2 / counts.sum())
+        means.append(mean)
+        stds.append(max(variance**0.5, 1 / 255))  # a channel of one value would leave nothing to divide by
+    return tuple(means), tuple(stds)
