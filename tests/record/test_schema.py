@@ -51,9 +51,9 @@ def test_without_test_images_nothing_is_known():
 
 
 def test_numbers_are_shown_as_the_schema_says():
-    shown = {name: (metric.heading, metric.show(0.12345)) for name, metric in METRICS.items()}
+    shown = {name: (metric.heading, metric.show(12.345)) for name, metric in METRICS.items()}
     assert shown["macro_f1"] == ("macro F1 (%)", "12.3")
-    assert shown["loss"] == ("loss", "0.123")
+    assert shown["loss"] == ("loss", "12.345")
     assert METRICS["macro_f1"].show(math.nan) == "–"
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fedactive.federation import Query, QueryPhase
+from fedactive.record.finding import runs_in
 from fedactive.record.run_folder import Run
 from support.evaluations import evaluation
 
@@ -21,7 +22,8 @@ def store():
         """`labels[r][k]` are what client k had labelled in AL round r + 1; two of class 0 by default."""
         clients = 2 if labels is None else len(labels[0])
         with closing(Run(experiment)) as run:
-            run.begin([np.arange(100 * k, 100 * k + 100) for k in range(clients)], "cpu", "sequential")
+            each = 100 + max((len(own) for asked in labels or [] for own in asked), default=0)
+            run.begin([np.arange(each * k, each * k + each) for k in range(clients)], "cpu", "sequential")
             for r, accuracy in enumerate(accuracies, 1):
                 asked = [
                     torch.tensor(of_client) for of_client in (labels[r - 1] if labels else [[0, 0]] * clients)
@@ -35,8 +37,9 @@ def store():
                     "local-only evaluation": 9.0,
                 }
                 run.state.add_queries(r, QueryPhase(queries, alone, seconds if r > 1 else {}), asked)
-                for t, shift in enumerate([-0.5, -0.02, -0.01, 0, 0.01, 0.02]):  # only the last five count
-                    run.state.add_evaluation(r, t, evaluation([accuracy + shift] * 10))
+                shifts = [-0.5, -0.02, -0.01, 0, 0.01, 0.02]  # only the last five count
+                for t, shift in enumerate(shifts[: experiment.fl_rounds]):
+                    run.state.add_evaluation(r, t, evaluation([max(0, accuracy + shift)] * 10))
                 run.state.al_round = r + 1
             if accuracies:
                 run.write_results()
@@ -45,6 +48,13 @@ def store():
         return run.folder
 
     return write
+
+
+def runs_of(folder):
+    """All runs in a folder, if there are any; they must be sound."""
+    runs, skipped = runs_in(folder)
+    assert not runs or not skipped, skipped
+    return runs
 
 
 @pytest.fixture

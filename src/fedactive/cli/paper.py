@@ -45,8 +45,9 @@ from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
 from fedactive.paper.settings import all_settings
 from fedactive.record.export import export as export_runs
-from fedactive.record.finding import stored_runs
+from fedactive.record.finding import runs_in
 from fedactive.record.stored import StoredRun
+from fedactive.record.tables import Skipped
 from fedactive.sweep.comparison import Comparison, report_failures
 from fedactive.sweep.grid import JOBS_HELP, require_data, shared_among
 
@@ -130,7 +131,7 @@ def show(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it as CSV, too")] = None,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
-    runs = runs_in(source)
+    runs = read_source(source)
     changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
     rows: dict[str, Any] = {"datasets": names(datasets), "strategies": names(strategies)}
     table = show_table(name, runs, until=until, seeds=seeds, **rows, **changes)
@@ -169,7 +170,7 @@ def figure(
         raise ConfigurationError("figure", name, "curves, with --setting")
     if category != OVERALL and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
-    runs = runs_in(source)
+    runs = read_source(source)
     changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
     archive = Archive(runs, seeds)
     try:
@@ -192,9 +193,8 @@ def export(
     Runs that are in it already are replaced, unless those in the file got further.
     """
     done = export_runs(runs, output)
-    for kind, remarks in (("changed", done.changed), ("skipped", done.skipped)):
-        for path, what in remarks:
-            print(f"{kind}: {path}: {what}", file=sys.stderr)
+    print_remarks("changed", done.changed)
+    print_remarks("skipped", done.skipped)
     print(f"{output}: runs {done.runs}, added {done.added}, replaced {done.replaced}")
 
 
@@ -210,7 +210,7 @@ def document(
     ] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
-    runs = stored_runs(source)
+    runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
     try:
@@ -226,6 +226,18 @@ def document(
     print(f"{path}: {'true' if check else 'written'}")
 
 
-def runs_in(source: Path) -> list[StoredRun]:
-    """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
-    return [] if source == RUNS and not source.exists() else stored_runs(source)
+def read_source(source: Path) -> list[StoredRun]:
+    """Read all runs there, and say which cannot be used.
+
+    A folder that is missing was mistyped, but for the one that `run` will make.
+    """
+    if source == RUNS and not source.exists():
+        return []
+    runs, skipped = runs_in(source)
+    print_remarks("skipped", skipped + Archive(runs).skipped)
+    return runs
+
+
+def print_remarks(kind: str, remarks: Skipped) -> None:
+    for path, what in remarks:
+        print(f"{kind}: {path}: {what}", file=sys.stderr)

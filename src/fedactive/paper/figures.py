@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedactive.analysis.measures import matrices_in
 from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
@@ -65,7 +66,7 @@ def matrices_figure(request: Request) -> None:
     found: dict[Imbalance, Matrices] = {}
     for where, experiment in imbalances(request).items():
         for run in request.archive.of(experiment):
-            matrices = run.matrices_in(1) if run.rounds else None
+            matrices = matrices_in(run, 1) if run.rounds else None
             if matrices is not None:
                 found.setdefault(where, matrices)
     if not found:

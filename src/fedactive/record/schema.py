@@ -24,17 +24,21 @@ class Metric:
     formula: Callable[[Evaluation], float]  # NaN where there are no test images
     low: float = 0.0
     high: float = 1.0
-    percent: bool = True  # does the report show it as percent?
-
-    def show(self, value: float) -> str:
-        """Write the value as the report does; a dash if it is not known."""
-        if math.isnan(value):
-            return "–"
-        return f"{100 * value:.1f}" if self.percent else f"{value:.3f}"
+    percent: bool = True  # is it shown to people as percent?
 
     @property
     def heading(self) -> str:
+        """Above a column of a table for people."""
         return f"{self.title} (%)" if self.percent else self.title
+
+    @property
+    def scale(self) -> int:
+        """From the value to what people are shown."""
+        return 100 if self.percent else 1
+
+    def show(self, scaled: float) -> str:
+        """Write such a number; a dash if it is not known."""
+        return "–" if math.isnan(scaled) else f"{scaled:.1f}" if self.percent else f"{scaled:.3f}"
 
 
 def balanced_accuracy(evaluation: Evaluation) -> float:
@@ -80,3 +84,39 @@ def metrics_columns() -> dict[str, pa.DataType]:
         **dict.fromkeys(METRICS, pa.float64()),
         "class_accuracy": pa.list_(pa.float64()),
     }
+
+
+SELECTIONS = dict.fromkeys(("al_round", "client", "sample", "label"), pa.int64())  # a row per labelled sample
+TIMINGS = {"al_round": pa.int64(), "phase": pa.string(), "seconds": pa.float64()}
+
+FACTS = ("hardware", "software", "started", "finished")
+
+
+def results_columns(settings: dict[str, Any]) -> dict[str, pa.DataType]:
+    """The columns of a results file: one row per run and completed AL round.
+
+    `settings` are those that decide results, with their defaults. A metric is the mean of the last FL rounds;
+    of the accuracy there is every FL round.
+    """
+    kinds = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    shares = pa.list_(pa.float64())
+    return {
+        "run": pa.string(),
+        **{name: kinds[type(default)] for name, default in settings.items()},
+        **dict.fromkeys(FACTS, pa.string()),
+        "samples": pa.int32(),  # of all clients
+        "ended_after": pa.int32(),  # AL rounds, if it is finished
+        "al_round": pa.int16(),
+        "labelled": pa.int32(),
+        **dict.fromkeys(METRICS, pa.float64()),
+        "accuracy": shares,
+        "class_accuracy": shares,
+        "local_class_accuracy": pa.list_(shares),
+        "queried": pa.list_(pa.list_(pa.int32())),
+        "seconds": pa.map_(pa.string(), pa.float64()),
+    }
+
+
+def newer_columns() -> set[str]:
+    """Those columns of a results file that an older one may lack."""
+    return {"samples", "ended_after", *METRICS} - {"accuracy"}

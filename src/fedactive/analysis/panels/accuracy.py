@@ -1,4 +1,4 @@
-"""Learning curves: the picture with its bands, and the numbers in a table."""
+"""Learning curves: the picture with its bands, and the numbers in tables."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fedactive.analysis.charts import Line, line_chart
 from fedactive.analysis.curves import labelled_by_round, percents
 from fedactive.analysis.panels import Cell, Sortable
 from fedactive.analysis.significance import confidence_band
+from fedactive.record.schema import METRICS
 
 RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width
 
@@ -77,3 +78,20 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
             cells.append(Cell(m, text, {1: "best", 2: "second"}.get(rank, "")))
         rows.append((str(name), cells))
     return Sortable(["strategy", "seeds", *percents(labelled[mean.columns].to_numpy())], rows)
+
+
+def metrics_table(curves: pd.DataFrame) -> Sortable:
+    """All metrics of every strategy: means over its runs, each at its own end, the most accurate first."""
+    ends = curves.sort_values("al_round").groupby("run").tail(1).groupby("strategy")
+    mean, std = (getattr(ends[list(METRICS)], how)() for how in ("mean", "std"))
+    labelled = ends["labelled"].mean()
+    rows = []
+    for name in mean.sort_values("accuracy", ascending=False).index:
+        cells = [Cell(labelled[name], f"{labelled[name]:.1f}")]
+        for metric, entry in METRICS.items():
+            text = Markup('<span class="mean">{}</span>').format(entry.show(mean.loc[name, metric]))
+            if not np.isnan(std.loc[name, metric]):
+                text += Markup("<small> ± {}</small>").format(entry.show(std.loc[name, metric]))
+            cells.append(Cell(mean.loc[name, metric], text))
+        rows.append((str(name), cells))
+    return Sortable(["strategy", "labelled (%)", *(entry.heading for entry in METRICS.values())], rows)
