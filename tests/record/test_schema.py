@@ -4,14 +4,19 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, log_loss
 
+from fedactive.analysis.report import write_report
 from fedactive.evaluation import Evaluation, evaluate
 from fedactive.laboratory.run import run
+from fedactive.record.export import export
+from fedactive.record.finding import find_runs
+from fedactive.record.results_file import FILE
 from fedactive.record.schema import METRICS, Metric, measure
 
 UNSEEN = "ignore:y_pred contains classes not in y_true"  # scikit-learn says so; it counts them as we do
@@ -64,10 +69,28 @@ def toy(monkeypatch):
     monkeypatch.setitem(METRICS, "zeros", metric)
 
 
-def test_a_metric_is_one_entry(toy, small):
-    table = run(small(strategy="random", rounds=1)).metrics
+def test_a_metric_is_one_entry(toy, small, tmp_path):
+    """It is measured, exported, read again and reported."""
+    result = run(small(strategy="random", rounds=1))
+    table = result.metrics
     assert ((table["zeros"] >= 0) & (table["zeros"] <= 1)).all()
     assert [name for name in table if name in METRICS] == list(METRICS)
+    export([result.folder], tmp_path / "results")
+    assert pq.read_table(tmp_path / "results" / FILE)["zeros"].to_pylist() == [table["zeros"].mean()]
+    for source in (result.folder, tmp_path / "results"):
+        runs = write_report([source], tmp_path / "report.html")
+        assert runs.curves["zeros"].tolist() == [100 * table["zeros"].mean()]
+        page = (tmp_path / "report.html").read_text()
+        assert "share of zeros (%)</button>" in page
+        assert f'<span class="mean">{100 * table["zeros"].mean():.1f}</span>' in page
+
+
+def test_a_metric_that_is_out_of_its_range_is_damage(small, monkeypatch):
+    monkeypatch.setitem(METRICS, "zeros", Metric("share of zeros", lambda e: 2.0))
+    result = run(small(strategy="random", rounds=1))
+    ((where, why),) = find_runs([result.folder]).skipped
+    assert where == result.folder
+    assert why == "has an unreadable metrics.parquet: zeros 2, possible is 0 to 1"
 
 
 def test_a_run_that_is_resumed_lacks_a_newer_metric_only_where_it_was_not_measured(small, monkeypatch):

@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 
 from fedactive.record.run_folder import FORMAT
 from fedactive.record.schema import METRICS, SELECTIONS, TIMINGS, metrics_columns
-from fedactive.record.soundness import check_date, check_run, check_settings, in_range, require
-from fedactive.record.state import LAST_FL_ROUNDS, by_fl_round, mean_of_last
+from fedactive.record.soundness import (
+    check_date,
+    check_run,
+    check_settings,
+    in_range,
+    require,
+    require_consecutive,
+)
+from fedactive.record.state import LAST_FL_ROUNDS, by_fl_round
 from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 from fedactive.record.tables import DamagedError, read_table, reading
 
@@ -46,9 +53,12 @@ def read_run(folder: Path) -> StoredRun:
     al_rounds, diverged = _read_metrics(folder, DEFAULTS | settings)
     if diverged:
         facts["diverged"] = diverged
-    al_rounds = _with_queries(folder, al_rounds, DEFAULTS | settings)
+    queried = _read_queried(folder, al_rounds, DEFAULTS | settings)
     seconds = _read_seconds(folder)
-    al_rounds = [replace(r, seconds=seconds.get(r.al_round, {})) for r in al_rounds]
+    al_rounds = [
+        replace(r, queried=counts, seconds=seconds.get(r.al_round, {}))
+        for r, counts in zip(al_rounds, queried, strict=False)
+    ]
     return check_run(StoredRun(folder, name, settings, al_rounds, facts, samples, ended_after))
 
 
@@ -111,61 +121,66 @@ def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRou
     """The AL rounds as far as they are measured, and in which one training diverged, if so."""
     with reading(folder, "metrics.parquet") as file:
         table = read_table(file, metrics_columns(), optional=METRICS.keys() - {"accuracy", "loss"})
-        whole, local = (table.filter(pc.equal(table["model"], which)) for which in ("global", "local"))
-        require(len(whole) > 0, "it has no row of the global model")
-        fl_round = _integers(whole, "fl_round", 1, settings["fl_rounds"])
-        labelled = _integers(whole, "labelled", 0)
-        values = {name: np.asarray(whole[name], dtype=np.float64) for name in METRICS}
+        al_round, fl_round = _integers(table, "al_round", 0), _integers(table, "fl_round", 0, absent=0)
+        labelled, client = (_integers(table, name, -1, absent=-1) for name in ("labelled", "client"))
+        values = {name: np.asarray(table[name], dtype=np.float64) for name in METRICS}
         for name, metric in METRICS.items():
             in_range(name, values[name], metric.low, metric.high)
-        rows, rows_of_local = _rows_by_round(whole, "fl_round"), _rows_by_round(local, "client")
-        of_classes, of_local = _class_accuracy(whole), _class_accuracy(local)
-        al_rounds = []
-        for r, own in rows.items():
-            recent = own[fl_round[own] > fl_round[own[-1]] - LAST_FL_ROUNDS]
-            al_rounds.append(
-                ALRound(
-                    al_round=r,
-                    labelled=int(labelled[own[-1]]),
-                    accuracy=by_fl_round(fl_round[own], values["accuracy"][own]),
-                    class_accuracy=of_classes[own[-1]].tolist(),
-                    local_class_accuracy=of_local[rows_of_local[r]].tolist() if r in rows_of_local else [],
-                    queried=[],
-                    seconds={},
-                    metrics={n: mean_of_last(v[recent]) for n, v in values.items() if n != "accuracy"},
-                )
+        of_classes = _class_accuracy(table)
+        whole, local = (np.flatnonzero(pc.equal(table["model"], which)) for which in ("global", "local"))
+        require(whole.size > 0, "it has no row of the global model")
+        in_range("fl_round", fl_round[whole], 1, settings["fl_rounds"])
+        in_range("client", client[local], 0, settings["clients"] - 1)
+        rows, rows_of_local = _by_round(whole, al_round, fl_round), _by_round(local, al_round, client)
+        require_consecutive(list(rows))
+
+        accuracy = values.pop("accuracy")
+        recent = [own[fl_round[own] > fl_round[own[-1]] - LAST_FL_ROUNDS] for own in rows.values()]
+        means = {name: _means(measured, recent) for name, measured in values.items()}
+        al_rounds = [
+            ALRound(
+                al_round=r,
+                labelled=int(labelled[own[-1]]),
+                accuracy=by_fl_round(fl_round[own], accuracy[own]),
+                class_accuracy=of_classes[own[-1]].tolist(),
+                local_class_accuracy=of_classes[rows_of_local[r]].tolist() if r in rows_of_local else [],
+                queried=[],
+                seconds={},
+                metrics={name: mean[i] for name, mean in means.items()},
             )
-        lost = ~np.isnan(values["accuracy"]) & np.isnan(values["loss"])  # see `state.divergence`
-        in_round = np.asarray(whole["al_round"])[lost]
-        return al_rounds, f"in AL round {in_round.min()}" if in_round.size else ""
+            for i, (r, own) in enumerate(rows.items())
+        ]
+        lost = whole[~np.isnan(accuracy[whole]) & np.isnan(values["loss"][whole])]  # see `state.divergence`
+        return al_rounds, f"in AL round {al_round[lost].min()}" if lost.size else ""
 
 
-def _with_queries(folder: Path, al_rounds: list[ALRound], settings: Mapping[str, Any]) -> list[ALRound]:
-    """The AL rounds whose labels are written, with these; all of them where only the sites know labels.
+def _read_queried(
+    folder: Path, al_rounds: list[ALRound], settings: Mapping[str, Any]
+) -> list[list[list[int]]]:
+    """Labels by AL round, client and class; nothing in each round where only the sites know them.
 
-    A run that is going on may be writing its tables just now.
+    There may be fewer rounds than are measured: a run that is going on may be writing its tables just now.
     """
     classes = len(al_rounds[0].class_accuracy)
     with reading(folder, "selections.parquet") as file:
         table = read_table(file, {name: SELECTIONS[name] for name in ("al_round", "client", "label")})
         label = _integers(table, "label", -1, classes - 1)
         if len(label) == 0 or label.min() < 0:
-            return al_rounds
+            return [[] for _ in al_rounds]
         al_round = _integers(table, "al_round", 1, len(al_rounds))
         client = _integers(table, "client", 0, settings["clients"] - 1)
         counts = query_counts(al_round, client, label, classes)
     # Rounds at the end in which nobody had samples left to ask for.
     idle = [r for r in al_rounds[len(counts) :] if r.labelled == counts.sum()]
     nothing = np.zeros(counts.shape[1:], np.int64).tolist()
-    queried = [*counts.tolist(), *[nothing] * len(idle)]
-    return [replace(r, queried=q) for r, q in zip(al_rounds, queried, strict=False)]
+    return [*counts.tolist(), *[nothing] * len(idle)]
 
 
 def query_counts(al_round: Counts, client: Counts, label: Counts, classes: int) -> Counts:
     """Count labels by AL round (the first is row 0), client and class, of samples labelled one by one."""
     shape = (int(al_round.max()), int(client.max()) + 1, classes)
     require(math.prod(shape) <= MOST_COUNTS, f"{shape[1]} clients are too many")
-    place = np.ravel_multi_index((al_round - 1, client, label), shape)
+    place = ((al_round - 1) * shape[1] + client) * shape[2] + label
     return np.bincount(place, minlength=math.prod(shape)).reshape(shape)
 
 
@@ -192,27 +207,44 @@ def read_selections(folder: Path) -> pa.Table:
 # ------------------------------------------------------------------------------------- parts of tables
 
 
-def _integers(table: pa.Table, name: str, low: int, high: float = math.inf) -> Counts:
-    require(table[name].null_count == 0, f"{name} is missing in places")
-    values = np.asarray(table[name], dtype=np.int64)
+def _integers(
+    table: pa.Table, name: str, low: int, high: float = math.inf, absent: int | None = None
+) -> Counts:
+    """A column of whole numbers in that range; nulls are `absent`, or not allowed."""
+    column = table[name]
+    if column.null_count:
+        require(absent is not None, f"{name} is missing in places")
+        column = pc.fill_null(column, absent)
+    values = np.asarray(column, dtype=np.int64)
     in_range(name, values, low, high)
     return values
 
 
-def _rows_by_round(table: pa.Table, within: str) -> dict[int, Counts]:
-    """The row numbers of each AL round, in the order of another column, which names each of them once."""
-    al_round, place = _integers(table, "al_round", 0), _integers(table, within, 0)
-    order = np.lexsort((place, al_round))
-    again = (np.diff(al_round[order]) == 0) & (np.diff(place[order]) == 0)
-    require(not again.any(), f"there are two rows for one {within} of an AL round")
-    rounds, starts = np.unique(al_round[order], return_index=True)
-    return dict(zip(rounds.tolist(), np.split(order, starts[1:]), strict=False))
+def _by_round(rows: Counts, al_round: Counts, within: Counts) -> dict[int, Counts]:
+    """The row numbers of each AL round, ordered by what tells its rows apart."""
+    rows = rows[np.lexsort((within[rows], al_round[rows]))]
+    again = (np.diff(al_round[rows]) == 0) & (np.diff(within[rows]) == 0)
+    require(not again.any(), "there are two rows for one model of an AL round")
+    rounds, starts = np.unique(al_round[rows], return_index=True)
+    return dict(zip(rounds.tolist(), np.split(rows, starts[1:]), strict=False))
+
+
+def _means(values: NDArray[np.float64], groups: list[Counts]) -> list[float]:
+    """The mean over each group of rows, of what is known."""
+    chosen = values[np.concatenate(groups)]
+    known = ~np.isnan(chosen)
+    starts = np.cumsum([0, *map(len, groups[:-1])])
+    totals = np.add.reduceat(np.where(known, chosen, 0.0), starts)
+    counts = np.add.reduceat(known, starts, dtype=np.float64)
+    means: list[float] = (totals / np.where(counts, counts, math.nan)).tolist()
+    return means
 
 
 def _class_accuracy(table: pa.Table) -> NDArray[np.float64]:
     """One row per model; NaN where a class has no test images."""
-    lengths = np.asarray(pc.list_value_length(table["class_accuracy"]), dtype=float)
-    require(len(set(lengths.tolist())) <= 1, "the number of classes differs")
-    flat = np.asarray(pc.list_flatten(table["class_accuracy"]), dtype=np.float64)
+    column = table["class_accuracy"]
+    flat = np.asarray(pc.list_flatten(column), dtype=np.float64)
+    lengths = np.unique(pc.list_value_length(column))
+    require(lengths.size == 1 and column.null_count == 0, "the number of classes differs")
     in_range("class_accuracy", flat, 0, 1)
-    return flat.reshape(len(table), -1) if len(table) else flat.reshape(0, 0)
+    return flat.reshape(len(table), -1)

@@ -52,10 +52,7 @@ def check_run(run: StoredRun) -> StoredRun:
 
 def _check_rounds(run: StoredRun) -> None:
     rounds, settings = run.al_rounds, DEFAULTS | run.settings
-    require(
-        [r.al_round for r in rounds] == list(range(1, len(rounds) + 1)),
-        "its AL rounds are not 1, 2, 3 and so on",
-    )
+    require_consecutive([r.al_round for r in rounds])
     if run.ended_after is not None:
         missing = run.ended_after - len(rounds)
         require(missing <= 0, f"the last {missing} of its {run.ended_after} AL rounds are missing")
@@ -103,6 +100,10 @@ def check_date(text: str) -> str:
 def require(sound: bool, flaw: str) -> None:
     if not sound:
         raise ValueError(flaw)
+
+
+def require_consecutive(al_rounds: Sequence[int]) -> None:
+    require(list(al_rounds) == list(range(1, len(al_rounds) + 1)), "its AL rounds are not 1, 2, 3 and so on")
 
 
 def in_range(what: str, values: NDArray[Any], low: float, high: float) -> None:

@@ -137,7 +137,8 @@ def by_fl_round(fl_round: ArrayLike, accuracy: ArrayLike) -> list[float]:
     rounds = np.asarray(fl_round, dtype=np.int64)
     measured = np.full(rounds.max(), math.nan)
     measured[rounds - 1] = accuracy
-    return list(map(float, measured))
+    values: list[float] = measured.tolist()
+    return values
 
 
 def mean_of_last(accuracy: Sequence[float]) -> float:
