@@ -68,20 +68,10 @@ SITES = {
 EXCEPTIONS = {
     # A plugin's strategy may refuse its own options, and a wrong configuration fails before any work.
     ("experiment.py", "fedactive.query.strategy.make_strategy"),
-    # The counts by class that records keep are computed by the analysis.
-    ("record/folder_reader.py", "fedactive.analysis.diversity.Counts"),
-    ("record/folder_reader.py", "fedactive.analysis.diversity.query_counts"),
-    ("record/stored.py", "fedactive.analysis.diversity.accuracy_matrix"),
-    ("record/stored.py", "fedactive.analysis.diversity.count_matrix"),
-    ("record/stored.py", "fedactive.analysis.diversity.emd_by_round"),
-    ("record/stored.py", "fedactive.analysis.diversity.global_emd"),
-    ("record/stored.py", "fedactive.analysis.diversity.local_emd"),
     # The report shows images and the names of classes, which only the dataset has.
     ("analysis/panels/class_balance.py", "fedactive.data.find_classes"),
     ("analysis/panels/images.py", "fedactive.data.Dataset"),
     ("analysis/panels/images.py", "fedactive.data.load"),
-    # `python -m fedactive.analysis.curves` prints a table.
-    ("analysis/curves.py", "fedactive.cli.tables.print_whole"),
 }
 
 
@@ -168,9 +158,7 @@ def test_libraries_of_the_edge_stay_there(library):
 
 # Names that two classes have today. Who renames one takes its name out.
 SHARED_NAMES = {
-    "Cell",  # analysis/panels/__init__.py, paper/tables.py
     "Layout",  # data/catalog.py, engines/layout.py
-    "Request",  # paper/figures.py, sites/messages.py
 }
 
 

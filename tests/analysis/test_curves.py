@@ -9,7 +9,6 @@ from fedactive.analysis.curves import (
     mean_curves,
     percents,
     plot_learning_curves,
-    print_accuracy,
     spread,
 )
 from fedactive.laboratory.run import run

@@ -25,7 +25,7 @@ from fedactive.errors import UserError
 from fedactive.laboratory.run import Result
 from fedactive.paper.archive import Archive
 from fedactive.paper.claims import claims
-from fedactive.paper.figures import Request, figure
+from fedactive.paper.figures import FigureRequest, figure
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
 from fedactive.record.export import export
 from fedactive.record.finding import find_runs
@@ -251,7 +251,7 @@ def try_everything(source, place, rng):
     ways = (
         lambda: write_report([source], place / "report.html", place),
         lambda: show(table, runs),
-        lambda: figure(picture, Request(Archive(runs), place / "figure.svg")),
+        lambda: figure(picture, FigureRequest(Archive(runs), place / "figure.svg")),
         lambda: claims(Archive(runs), until=20, datasets=["cifar10"]),
         lambda: plot_learning_curves(learning_curves([source]), "", place / "curves.svg"),
     )

@@ -17,13 +17,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedactive import __version__
-from fedactive.analysis.curves import learning_curves, print_accuracy
+from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.cli.data import app as data_app
 from fedactive.cli.data import datasets
 from fedactive.cli.demo import demo as run_demo
 from fedactive.cli.paper import app as paper_app
 from fedactive.cli.sites import coordinator_app, site_app
+from fedactive.cli.tables import print_accuracy
 from fedactive.errors import ConfigurationError, UserError, user_message
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import expand_home, quote

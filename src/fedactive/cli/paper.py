@@ -39,7 +39,7 @@ from fedactive.paper.archive import Archive, shared_precision
 from fedactive.paper.comparison import CATEGORIES, OVERALL, settings_with_runs
 from fedactive.paper.document import filled
 from fedactive.paper.estimate import estimate
-from fedactive.paper.figures import FIGURES, NoRunsError, Request
+from fedactive.paper.figures import FIGURES, FigureRequest, NoRunsError
 from fedactive.paper.figures import figure as draw_figure
 from fedactive.paper.reproduce import NAMES, begins, experiments, remaining
 from fedactive.paper.reproduce import show as show_table
@@ -174,7 +174,7 @@ def figure(
     changes = shared_precision(runs) | changed(fl_rounds, partition, schedule, precision, alfamix_head)
     archive = Archive(runs, seeds)
     try:
-        draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
+        draw_figure(name, FigureRequest(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
         hint = of_other_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
