@@ -32,7 +32,7 @@ from fedactive.record.run_folder import Run
 
 SECONDS, GIGABYTES = 10.0, 1.0
 STRATEGIES = ("random", "entropy", "badge", "coreset", "logo")
-SAMPLES, CLASSES = 50_000, 10
+SAMPLES, CLASSES, TESTED = 50_000, 10, 1000  # test images of a class
 REPORT = """
 import sys
 from pathlib import Path
@@ -66,8 +66,9 @@ def make_run(experiment: Experiment) -> Path:
 
 
 def noisy(percent: float, rng: np.random.Generator) -> Evaluation:
-    values = (percent + rng.normal(size=CLASSES)) / 100
-    return Evaluation(float(values.mean()), float(rng.random()), values.tolist())
+    right = np.rint(TESTED * (percent + rng.normal(size=CLASSES)) / 100).astype(int)
+    predicted = right + np.roll(TESTED - right, 1)
+    return Evaluation([TESTED] * CLASSES, right.tolist(), predicted.tolist(), float(rng.random()))
 
 
 def make_runs(folder: Path, runs: int) -> None:

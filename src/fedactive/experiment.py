@@ -180,9 +180,7 @@ class Experiment:
                 "selector", self.selector, f"{' or '.join(allowed)} with strategy {self.strategy}"
             )
         self._settle_options(STRATEGIES)
-        from fedactive.query.strategy import make_strategy  # here: --help need not wait for PyTorch
-
-        make_strategy(self.strategy, self.selector, self.strategy_options)  # one of a plugin may be wrong
+        STRATEGIES.make(self.strategy, self.strategy_options, selector=self.selector)  # a plugin's may refuse
 
     def _settle_options(self, registry: Registry) -> None:
         """Write the options in one way, so that the same options are the same run."""

@@ -68,12 +68,15 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, field: str, absent: Any) -> Any:
-    """That field of a file of ours; `absent` if there is no such file yet."""
+    """That field of a file of ours, of the type of `absent`, which it is if there is no such file yet."""
     if not path.exists():
         return absent
     try:
-        return json.loads(path.read_text())[field]
-    except (ValueError, KeyError, TypeError):
+        value = json.loads(path.read_text(encoding="utf-8"))[field]
+        if type(value) is not type(absent):
+            raise TypeError
+        return value
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise RunError(f"{path} is damaged; delete it and run again (nothing else was touched)") from None
 
 

@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -34,6 +34,7 @@ class Registry(Mapping[str, Any]):
         self.package = package  # of ours: one module for each
         self.classes: dict[str, Any] = {}  # as far as imported
         self.described: tuple[str, ...] = ("name", "summary", "paper")  # what each must say of itself
+        self.validate: Callable[[Any], None] = lambda made: None  # may refuse one that was made
         self.installed: bool = False  # have the entry points been loaded?
 
     @cached_property
@@ -89,8 +90,14 @@ class Registry(Mapping[str, Any]):
         return {item.name: item.default for item in options_of(self[name])} | self.options(name, text)
 
     def make(self, name: str, text: str = "", **more: Any) -> Any:
-        """Make one with these options."""
-        return self[name](**self.options(name, text), **more)
+        """Make one with these options, and with `more` as far as it has such fields."""
+        cls = self[name]
+        fields = {
+            key: value for key, value in more.items() if key in getattr(cls, "__dataclass_fields__", {})
+        }
+        made = cls(**self.options(name, text), **fields)
+        self.validate(made)
+        return made
 
     def load_installed(self) -> None:
         """Import what installed packages add, once: modules named under the group `fedactive.<kind>s`."""

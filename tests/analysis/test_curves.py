@@ -9,11 +9,11 @@ from fedactive.analysis.curves import (
     mean_curves,
     percents,
     plot_learning_curves,
-    print_accuracy,
     spread,
 )
+from fedactive.cli.tables import print_accuracy
 from fedactive.laboratory.run import run
-from fedactive.record.finding import stored_runs
+from support.run_folders import runs_of
 
 
 def test_curves_come_from_run_folders(small):
@@ -26,7 +26,7 @@ def test_curves_come_from_run_folders(small):
     assert means.loc["entropy (local)"].to_numpy() == pytest.approx(expected.to_numpy())
     folder = str(results[0].folder.parent)  # as one types it in a notebook
     assert learning_curves([folder]).equals(curves)
-    assert [run.seed for run in stored_runs(folder)] == [1, 2]
+    assert [run.seed for run in runs_of(folder)] == [1, 2]
 
 
 def test_a_round_in_which_nobody_had_samples_left_counts(small, digits, tmp_path, capsys):

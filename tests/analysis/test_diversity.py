@@ -12,7 +12,6 @@ from fedactive.analysis.diversity import (
     emd_by_round,
     global_emd,
     local_emd,
-    query_counts,
     transport_cost,
 )
 
@@ -41,21 +40,6 @@ def test_no_samples_no_distribution() -> None:
     assert local_emd([[0, 0], [2, 0]]) == pytest.approx(0.5)  # of the one client that has labels
     assert np.isnan(local_emd([[0, 0], [0, 0]]))
     assert np.isnan(global_emd([[0, 0], [0, 0]]))
-
-
-def test_counts_of_samples_labelled_one_by_one() -> None:
-    al_round, client, label = np.array([[1, 0, 2], [1, 1, 0], [3, 1, 0], [3, 1, 0]]).T
-    counts = query_counts(al_round, client, label, classes=4)
-    assert counts.tolist() == [
-        [[0, 0, 1, 0], [1, 0, 0, 0]],
-        [[0, 0, 0, 0], [0, 0, 0, 0]],
-        [[0, 0, 0, 0], [2, 0, 0, 0]],
-    ]
-
-
-def test_a_label_beyond_the_known_classes_is_counted() -> None:
-    counts = query_counts(np.array([1, 1]), np.array([0, 0]), np.array([0, 3]), classes=2)
-    assert counts.tolist() == [[[1, 0, 0, 1]]]
 
 
 def test_emd_by_round_of_queries_and_of_all_labels() -> None:

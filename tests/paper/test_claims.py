@@ -9,7 +9,7 @@ from fedactive.paper.archive import Archive
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, quantile
 from fedactive.paper.document import filled
 from fedactive.paper.reproduce import experiments
-from fedactive.record.stored import DEFAULTS, ALRound, Content, StoredRun
+from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 
 
 def stored(experiment, accuracies, queried=()):
@@ -19,7 +19,7 @@ def stored(experiment, accuracies, queried=()):
         ALRound(r, 0, [a / 100] * 5, [], [], queried[r - 1] if queried else [], {})
         for r, a in enumerate(accuracies, 1)
     ]
-    return StoredRun(Path("runs"), experiment.name, settings, lambda: Content({}, al_rounds))
+    return StoredRun(Path("runs"), experiment.name, settings, al_rounds)
 
 
 def at_20(accuracies, dataset="cifar10"):

@@ -10,7 +10,7 @@ from fedactive.errors import UserError
 from fedactive.paper.document import filled
 from fedactive.paper.reproduce import experiments
 from fedactive.record.export import export
-from fedactive.record.finding import stored_runs
+from support.run_folders import runs_of
 
 EMPTY = """# Results
 
@@ -48,7 +48,7 @@ def test_a_table_is_written_and_then_true(results, tmp_path):
 
 
 def test_a_setting_without_printed_numbers_has_ours_alone(results):
-    runs = stored_runs(results)
+    runs = runs_of(results)
     text = filled("<!-- setting: 1 until=15 -->\n<!-- end -->", runs)
     assert "| strategy | 5% | 10% | 15% |\n" in text
     assert "| logo | 50.00 ± 0.00 (2) | 60.00 ± 0.00 (2) | 62.00 ± 0.00 (2) |\n" in text
@@ -67,7 +67,7 @@ def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs)
             if e.selector == "local":
                 store(replace(e, rounds=4), [0.5, 0.6, 0.62, accuracy])
     begin = "<!-- table: accuracy datasets=cifar10 strategies=alfamix"
-    found = stored_runs(runs)
+    found = runs_of(runs)
     assert "| local | 64.14 | 65.00 (1) | +0.86 |\n" in filled(f"{begin} -->\n<!-- end -->", found)
     text = filled(f"{begin} alfamix_head=global -->\n<!-- end -->", found)
     assert "| selector | 20% paper |" in text
@@ -75,7 +75,7 @@ def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs)
 
 
 def test_the_first_seeds_alone(results):
-    runs = stored_runs(results)
+    runs = runs_of(results)
     text = filled("<!-- table: accuracy datasets=cifar10 seeds=1 -->\n<!-- end -->", runs)
     assert "| logo | both | 66.50 | 65.00 (1) | -1.50 |\n" in text
     assert "| logo | 50.00 (1) |" in filled("<!-- setting: 1 seeds=1 -->\n<!-- end -->", runs)
@@ -84,7 +84,7 @@ def test_the_first_seeds_alone(results):
 
 def test_a_table_of_one_row_names_its_strategy(results):
     text = filled(
-        "<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", stored_runs(results)
+        "<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", runs_of(results)
     )
     assert "| logo | 66.50 | 65.50 ± 0.71 (2) | -1.00 |\n" in text
 
@@ -101,7 +101,7 @@ def test_without_a_document_or_runs_nothing_is_written(tmp_path):
 
 
 def test_mistakes_are_one_sentence(results):
-    runs = list(stored_runs(results))
+    runs = list(runs_of(results))
     with pytest.raises(UserError, match="no '<!-- table"):
         filled("nothing here", runs)
     with pytest.raises(UserError, match="<!-- table: accuracy seed=2 -->: unknown option seed; allowed"):
@@ -127,11 +127,11 @@ def test_runs_in_several_precisions_need_a_choice(store, runs, small):
     store(bf16, [0.6] * 4)
     store(small(runs_dir=runs, rounds=1), [0.5])  # no dataset of the paper's, so no reason to ask
     begin = "<!-- table: accuracy datasets=cifar10"
-    assert "60.00 (1)" in filled(f"{begin} -->\n<!-- end -->", stored_runs(runs))
+    assert "60.00 (1)" in filled(f"{begin} -->\n<!-- end -->", runs_of(runs))
     store(replace(bf16, precision="fp32"), [0.7] * 4)
     with pytest.raises(UserError, match="there are runs in bf16 and fp32; say which, as in precision=bf16"):
-        filled(f"{begin} -->\n<!-- end -->", stored_runs(runs))
-    assert "70.00 (1)" in filled(f"{begin} precision=fp32 -->\n<!-- end -->", stored_runs(runs))
+        filled(f"{begin} -->\n<!-- end -->", runs_of(runs))
+    assert "70.00 (1)" in filled(f"{begin} precision=fp32 -->\n<!-- end -->", runs_of(runs))
 
 
 def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
@@ -141,7 +141,7 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
         by_name["badge", "local"], [0.5] * 3 + [0.6632] + [0.5] * 3 + [0.728]
     )  # 20%: the paper's; 40%: +1.52
     store(replace(by_name["badge", "global"], rounds=4), [0.5] * 3 + [0.65])
-    text = filled("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", stored_runs(runs))
+    text = filled("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", runs_of(runs))
     head, _, *rows, empty, sentence = text.splitlines()[1:-1]
     assert head.count("%") == 6  # nothing has reached 60%
     assert rows == [
@@ -155,7 +155,7 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
 def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, runs):
     e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if (e.rho, e.alpha) == (5, float("inf")))
     store(e, [0.5], labels=[[[0], list(range(10))]])
-    text = filled("<!-- table: emd -->\n<!-- end -->", stored_runs(runs))
+    text = filled("<!-- table: emd -->\n<!-- end -->", runs_of(runs))
     assert "| rho | alpha | selector | measure | 10% paper | 10% ours | 10% difference |" in text
     assert "| 5 | inf | global | local_emd | 0.213 | 0.450 (1) | +0.237 |" in text
     assert "| 5 | inf | global | global_emd | 0.206 | 0.082 (1) | -0.124 |" in text

@@ -8,7 +8,7 @@ from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import penalty_by, setting_curves, win_shares
 from fedactive.paper.reproduce import experiments, show
 from fedactive.paper.settings import all_settings
-from fedactive.record.finding import stored_runs
+from support.run_folders import runs_of
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def selectors(store, runs):
         if (e.rho, e.alpha) == (5, 1):
             ahead = [0.0, 0.05, 0.04, -0.03] if e.selector == "global" else [0.0] * 4
             store(e, [0.5 + d + 0.001 * e.seed * (d != 0) + 0.01 * e.seed for d in ahead])
-    return stored_runs(runs)
+    return runs_of(runs)
 
 
 def test_the_observation_is_the_gap_of_winning_rates(selectors):
@@ -44,7 +44,7 @@ def settings_runs(store, runs):
     for e in all_experiments(runs):
         if (e.strategy, e.selector) in curves:
             store(e, [a + e.seed * (1 + i) * a / 1000 for i, a in enumerate(curves[e.strategy, e.selector])])
-    return stored_runs(runs)
+    return runs_of(runs)
 
 
 def all_experiments(runs):
@@ -100,8 +100,8 @@ def test_rounds_that_not_all_seeds_have_reached_are_not_tested(store, runs):
         for name, third in (("random", 0.5), ("logo", 0.7)):
             accuracies = [0.5 + luck, 0.5 + luck * (-1) ** seed, third + luck][: 2 if seed == 3 else 3]
             store(setting.experiment(name, seed=seed, runs_dir=runs), accuracies)
-    assert setting_curves(Archive(stored_runs(runs)))["al_round"].max() == 2
-    assert setting_curves(Archive(stored_runs(runs), 2))["al_round"].max() == 3
+    assert setting_curves(Archive(runs_of(runs)))["al_round"].max() == 2
+    assert setting_curves(Archive(runs_of(runs), 2))["al_round"].max() == 3
 
 
 def test_without_runs_there_is_nothing_to_tell():

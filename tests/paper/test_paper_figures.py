@@ -10,10 +10,10 @@ from fedactive.laboratory.split import split
 from fedactive.paper import figures
 from fedactive.paper.archive import Archive
 from fedactive.paper.drawings import line_style
-from fedactive.paper.figures import FIGURES, Request, figure
+from fedactive.paper.figures import FIGURES, FigureRequest, figure
 from fedactive.paper.reproduce import experiments
 from fedactive.paper.settings import COMPARED, all_settings
-from fedactive.record.finding import stored_runs
+from support.run_folders import runs_of
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def draw(runs, tmp_path):
 
     def text(name, **options):
         path = tmp_path / "pictures" / f"{name}.svg"
-        figure(name, Request(Archive(stored_runs(runs)), path, data_dir=tmp_path, **options))
+        figure(name, FigureRequest(Archive(runs_of(runs)), path, data_dir=tmp_path, **options))
         return path.read_text()
 
     return text
@@ -114,7 +114,7 @@ def test_lines_end_where_their_runs_do_and_are_means_of_the_same_seeds(store, ru
         ("logo", 2, [0.52, 0.64, 0.7]),
     ]:
         store(setting.experiment(name, seed=seed, runs_dir=runs), accuracies)
-    figure("curves", Request(Archive(stored_runs(runs)), runs / "curves.svg", setting=1))
+    figure("curves", FigureRequest(Archive(runs_of(runs)), runs / "curves.svg", setting=1))
     accuracy, difference = drawn["entropy G (2)  70.0 at 10%"]
     assert accuracy.to_dict() == pytest.approx({5: 51, 10: 70})
     assert difference.to_dict() == pytest.approx({5: 0, 10: 9})
@@ -169,13 +169,13 @@ def test_matrices_are_those_of_the_first_round(store, runs, draw, monkeypatch):
     made = experiments("emd", seeds=[1, 2], runs_dir=runs)
     e = next(e for e in made if (e.rho, e.alpha, e.selector, e.seed) == (20, 0.1, "local", 2))
     store(e, [0.5, 0.6], labels=[[[0, 0, 3], [1]], [[1], [1]]], local=own)
-    figure("matrices", Request(Archive(stored_runs(runs)), runs / "unused.svg"))
+    figure("matrices", FigureRequest(Archive(runs_of(runs)), runs / "unused.svg"))
     ((where, (counts, accuracy)),) = drawn.items()
     assert where == (20, 0.1)
     assert counts.index.tolist() == ["k1", "k2", "all"]
     assert counts.loc["all"].tolist() == [2, 1, 0, 1, 0, 0, 0, 0, 0, 0]
     assert accuracy.loc["k1", "c4"] == pytest.approx(30)
-    assert accuracy.loc["all"].tolist() == pytest.approx([50] * 10)
+    assert accuracy.loc["all"].tolist() == pytest.approx([52] * 10)  # after the last FL round
     monkeypatch.undo()
     assert "ρ = 20, α = 0.1: labels" in draw("matrices")
 
@@ -191,7 +191,7 @@ def test_clients_come_from_the_partition_alone(digits: Dataset, draw, monkeypatc
     drawn = {}
     monkeypatch.setattr(figures, "load", lambda name, folder: load("digits", folder))
     monkeypatch.setattr(figures, "draw_clients", lambda counts, path: drawn.update(counts))
-    figure("clients", Request(Archive([]), None))
+    figure("clients", FigureRequest(Archive([]), None))
     assert set(drawn) == {(rho, alpha) for rho in (1, 5, 10, 20) for alpha in (0.1, 1, float("inf"))}
     e = next(e for e in experiments("emd", seeds=[1]) if (e.rho, e.alpha) == (5, 1))
     pool = split(e, digits.train_labels, 10).pools[3]

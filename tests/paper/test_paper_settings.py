@@ -94,4 +94,8 @@ def test_a_row_of_the_ensembles_and_one_of_the_algorithms():
         4,
     )
     prox = cells("algorithms")[0]
-    assert (prox.experiment.algorithm, prox.experiment.mu, prox.paper) == ("fedprox", 0.01, 62.89)
+    assert (prox.experiment.algorithm, prox.experiment.algorithm_options, prox.paper) == (
+        "fedprox",
+        "",
+        62.89,
+    )

@@ -10,7 +10,7 @@ import torch
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory.split import split
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
-from fedactive.record.finding import stored_runs
+from support.run_folders import runs_of
 
 COUNTS = {
     "accuracy": 192,
@@ -96,7 +96,7 @@ def test_our_numbers_stand_beside_the_paper_s(store, runs):
     # At 20% labelled: 65, 66, 67, 68: mean 66.5, s = 1.29099, t(0.975, 3) = 3.18245, half width 2.05426.
     for seed, at_20 in zip((1, 2, 3, 4), (0.65, 0.66, 0.67, 0.68), strict=True):
         store(logo(seed, 4, runs), [0.3, 0.4, 0.5, at_20])
-    table = show("accuracy", stored_runs(runs))
+    table = show("accuracy", runs_of(runs))
     assert len(table) == 192
     first, second, *_ = rows(table, dataset="cifar10", strategy="logo").to_dict("records")
     assert (first["labelled_percent"], first["paper"], first["seeds"], first["note"]) == (20, 66.5, 4, "")
@@ -114,10 +114,10 @@ def test_our_numbers_stand_beside_the_paper_s(store, runs):
 def test_the_paper_s_number_can_lie_outside_and_one_seed_says_nothing(store, runs):
     for seed in (1, 2):
         store(logo(seed, 4, runs), [0.3, 0.4, 0.5, 0.7 + seed / 1000])
-    outside = rows(show("accuracy", stored_runs(runs), until=20), dataset="cifar10", strategy="logo")
+    outside = rows(show("accuracy", runs_of(runs), until=20), dataset="cifar10", strategy="logo")
     assert len(outside) == 1
     assert not outside["inside"][0]
-    alone = rows(show("accuracy", stored_runs(runs)[:1]), dataset="cifar10", strategy="logo").loc[0]
+    alone = rows(show("accuracy", runs_of(runs)[:1]), dataset="cifar10", strategy="logo").loc[0]
     assert (alone["seeds"], alone["note"]) == (1, "one seed, no interval")
     assert alone["ours"] == pytest.approx(70.1)
     assert alone[["std", "low", "high"]].isna().all()
@@ -129,16 +129,16 @@ def test_a_run_counts_as_far_as_it_has_got_and_the_longer_of_two(store, runs):
     store(logo(2, 4, runs), [0.62] * 4)
     store(logo(2, 8, runs), [0.62] * 8)
     store(logo(3, 8, runs), [])  # its first round is going on
-    table = rows(show("accuracy", stored_runs(runs), datasets=["cifar10"]), strategy="logo")
+    table = rows(show("accuracy", runs_of(runs), datasets=["cifar10"]), strategy="logo")
     assert table["seeds"].tolist() == [2, 2, 0, 0]
     assert table["ours"][:2].tolist() == pytest.approx([61, 61])
 
 
 def test_runs_with_other_settings_are_shown_only_when_asked_for(store, runs):
     store(logo(1, 4, runs, fl_rounds=20), [0.6] * 4)
-    assert show("accuracy", stored_runs(runs))["seeds"].sum() == 0
-    assert show("accuracy", stored_runs(runs), fl_rounds=20)["seeds"].sum() == 1
-    assert show("ensembles", stored_runs(runs), fl_rounds=20)["seeds"].sum() == 1  # LoGo is in both tables
+    assert show("accuracy", runs_of(runs))["seeds"].sum() == 0
+    assert show("accuracy", runs_of(runs), fl_rounds=20)["seeds"].sum() == 1
+    assert show("ensembles", runs_of(runs), fl_rounds=20)["seeds"].sum() == 1  # LoGo is in both tables
 
 
 def test_what_a_longer_run_passes_need_not_be_run_again(store, runs):
@@ -153,7 +153,7 @@ def test_emd_is_that_of_all_labels_so_far(store, runs):
     run = next(e for e in made if (e.rho, e.alpha, e.selector) == (5, 1, "local"))
     # Client 0: class 0 only, then half of it class 1. Client 1: class 1, then both.
     store(run, [0.5, 0.6], labels=[[[0, 0], [1, 1]], [[1, 1], [0, 1]]])
-    table = rows(show("emd", stored_runs(runs)), rho=5, alpha=1.0, selector="local")
+    table = rows(show("emd", runs_of(runs)), rho=5, alpha=1.0, selector="local")
     ours = table.pivot_table(index="labelled_percent", columns="measure", values="ours")
     assert ours.loc[10, "local_emd"] == pytest.approx(0.9)  # one class of ten: 1 - 1/10
     assert ours.loc[10, "global_emd"] == pytest.approx(0.8)  # two classes alike
@@ -169,14 +169,14 @@ def test_the_first_labels_of_the_paper_s_clients_have_the_paper_s_emd(store, run
     made = experiments("emd", seeds=[2], runs_dir=runs)
     run = next(e for e in made if (e.rho, e.alpha, e.selector) == (5, 0.1, "global"))
     store(run, [0.5], labels=[[labels[first].tolist() for first in split(run, labels, 10).first]])
-    table = show("emd", stored_runs(runs))
+    table = show("emd", runs_of(runs))
     assert table[table["seeds"] > 0]["paper"].tolist() == [0.662, 0.211]
     assert table[table["seeds"] > 0]["ours"].round(3).tolist() == [0.662, 0.211]
 
 
 def test_cost_is_read_from_the_accuracy_runs(store, runs):
     store(logo(1, 2, runs), [0.5, 0.6])
-    table = rows(show("cost", stored_runs(runs)), strategy="logo")
+    table = rows(show("cost", runs_of(runs)), strategy="logo")
     assert table["labelled_percent"].tolist() == ["5->10", "40->45", "75->80"]
     assert table["ours"][0] == pytest.approx(0.4)  # 2 + 1 + 1 seconds, ten clients
     assert table["seeds"].tolist() == [1, 0, 0]

@@ -13,12 +13,13 @@ from fedactive.cli.paper import app
 from fedactive.errors import RunError
 from fedactive.federation import QUERY_PHASES
 from fedactive.laboratory.run import run_all
+from fedactive.paper.archive import Archive
 from fedactive.paper.reproduce import NAMES, experiments, remaining, show
 from fedactive.record.export import export
-from fedactive.record.finding import stored_runs
-from fedactive.record.folder_reader import run_folder
+from fedactive.record.finding import runs_in
 from fedactive.record.results_file import FILE, read_results
-from fedactive.record.stored import longest
+from fedactive.record.run_reader import read_run
+from support.run_folders import runs_of
 
 
 @pytest.fixture
@@ -52,8 +53,8 @@ def logo(runs, seed=1, rounds=16, **changes):
 def test_every_table_is_the_same_from_either(stored, results, name):
     export([stored], results)
     assert [path.name for path in results.iterdir()] == [FILE]
-    ours = show(name, stored_runs(results))
-    pd.testing.assert_frame_equal(ours, show(name, stored_runs(stored)), check_exact=True)
+    ours = show(name, runs_of(results))
+    pd.testing.assert_frame_equal(ours, show(name, runs_of(stored)), check_exact=True)
     if "seeds" in ours:
         assert ours["seeds"].max() == 2
 
@@ -62,15 +63,15 @@ def test_a_real_run_comes_back_whole(small, tmp_path, results):
     experiments = [small(strategy="logo"), small(strategy="random", alpha=float("inf"))]
     folders = [result.folder for result in run_all(experiments)]
     export(folders, results)
-    for folder, back in zip(folders, stored_runs(results), strict=True):
-        phases = back.content.al_rounds[1].seconds
+    for folder, back in zip(folders, runs_of(results), strict=True):
+        phases = back.al_rounds[1].seconds
         assert set(QUERY_PHASES) < set(phases)  # or else a query would cost nothing
         assert back.query_seconds_in(2) == sum(phases[phase] for phase in QUERY_PHASES) / 3
-        run = run_folder(folder)
-        assert (back.name, back.identity, back.content) == (run.name, run.identity, run.content)
-        pd.testing.assert_frame_equal(back.emd, run.emd)
-        assert back.content.facts["hardware"]
-        assert back.content.facts["finished"] >= back.content.facts["started"]
+        run = read_run(folder)
+        assert (back.name, back.identity, back.facts) == (run.name, run.identity, run.facts)
+        assert (back.al_rounds, back.samples, back.ended_after) == (run.al_rounds, run.samples, 3)
+        assert back.facts["hardware"]
+        assert back.facts["finished"] >= back.facts["started"]
         metrics = pd.read_parquet(folder / "metrics.parquet")
         last = metrics[(metrics["model"] == "global") & (metrics["al_round"] == 3)]
         assert back.accuracy[3] == pytest.approx(100 * last["accuracy"].mean())
@@ -89,21 +90,21 @@ def test_more_runs_are_added_and_longer_ones_replace(store, runs, results, tmp_p
     store(logo(other), [0.5, 0.6, 0.7])  # the same run, resumed elsewhere
     store(logo(other, seed=3), [0.5])
     assert export([other], results)[:3] == (3, 1, 1)
-    assert [run.rounds for run in read_results(results)] == [3, 1, 1]
+    assert [run.rounds for run in read_results(results).runs] == [3, 1, 1]
     shorter = export([runs / logo(runs).name], results)
     assert shorter[:3] == (3, 0, 0)
     assert "got less far" in shorter.skipped[0][1]
-    assert [run.rounds for run in read_results(results)] == [3, 1, 1]
+    assert [run.rounds for run in read_results(results).runs] == [3, 1, 1]
 
 
 def test_of_two_that_got_as_far_the_finished_one_is_kept(store, runs, results, tmp_path):
     stopped, ended = logo(runs), logo(tmp_path / "other", rounds=2)
     sources = [store(stopped, [0.5, 0.6], finish=False), store(ended, [0.5, 0.6])]
     export(sources, results)
-    (kept,) = read_results(results)
+    (kept,) = read_results(results).runs
     assert kept.finished
     export(sources[:1], results)
-    assert [run.finished for run in read_results(results)] == [kept.finished]
+    assert [run.finished for run in read_results(results).runs] == [kept.finished]
 
 
 def test_results_can_be_joined_and_writing_twice_changes_nothing(store, runs, results, tmp_path):
@@ -114,13 +115,13 @@ def test_results_can_be_joined_and_writing_twice_changes_nothing(store, runs, re
     before = (results / FILE).read_bytes()
     export([runs], results)
     assert (results / FILE).read_bytes() == before
-    assert [run.seed for run in read_results(results)] == [1, 2]
+    assert [run.seed for run in read_results(results).runs] == [1, 2]
 
 
 def test_one_run_with_two_results_is_refused(store, runs, results, tmp_path):
     store(logo(runs), [0.5])
     store(logo(tmp_path / "other"), [0.6])
-    with pytest.raises(RunError, match="with different results; leave one of them out"):
+    with pytest.raises(RunError, match=r"no run to export: .*with different results; leave one of them out"):
         export([runs, tmp_path / "other"], results)
     assert not results.exists()
 
@@ -132,7 +133,7 @@ def test_a_run_replaced_by_one_with_other_results_is_named(store, runs, results,
     ((where, what),) = export([tmp_path / "other"], results).changed
     assert where.parent == tmp_path / "other"
     assert what == f"replaces the same run in {results / FILE}, which had other results"
-    (now,) = read_results(results)
+    (now,) = read_results(results).runs
     assert now.accuracy[1] == pytest.approx(60)
 
 
@@ -164,7 +165,7 @@ def test_a_run_killed_in_its_first_moment_is_no_obstacle(store, runs, results):
     store(logo(runs), [0.5, 0.6, 0.65, 0.7])
     begun = store(logo(runs, seed=2), [])
     begun_just_now(begun)
-    assert show("accuracy", stored_runs(runs), until=20)["seeds"].max() == 1
+    assert show("accuracy", runs_of(runs), until=20)["seeds"].max() == 1
     wanted = [logo(runs, seed=seed, rounds=4) for seed in (1, 2)]
     assert remaining(wanted) == wanted[1:]
     assert export([runs], results).skipped == [(begun, "has not completed an AL round yet")]
@@ -179,47 +180,44 @@ def test_a_setting_of_a_newer_version_cannot_be_exported(store, runs, results, t
         (newer, "has settings that this version of fedactive does not know: optimiser")
     ]
     store(logo(tmp_path / "other", seed=2), [0.6])  # the same as far as this version can tell
-    with pytest.raises(RunError, match="differ in settings that this version of fedactive does not know"):
-        show("accuracy", [*stored_runs(runs), *stored_runs(tmp_path / "other")])
-
-
-def test_only_what_is_there_twice_is_read(store, runs, tmp_path):
-    store(logo(runs), [0.5])
-    store(logo(tmp_path / "other"), [0.5, 0.6])
-    alone = store(logo(runs, seed=2), [0.5])
-    (alone / "metrics.parquet").unlink()  # reading it would fail
-    kept = longest([*stored_runs(runs), *stored_runs(tmp_path / "other")])
-    assert [run.where.parent.name for run in kept.values()] == ["other", "runs"]
+    archive = Archive([*runs_of(runs), *runs_of(tmp_path / "other")])
+    assert archive.skipped == [
+        (newer, "has settings that this version of fedactive does not know: optimiser")
+    ]
+    assert [run.where.parent for run in archive.of(logo(runs))] == [runs, tmp_path / "other"]
 
 
 @pytest.mark.parametrize("content", [b"PAR1", b"", None])
-def test_a_file_that_is_no_results_file_is_one_sentence(results, content):
+def test_a_file_that_is_no_results_file_is_one_sentence(results, content, tmp_path):
     results.mkdir()
     if content is None:
         pq.write_table(pa.table({"run": ["a"]}), results / FILE)
     else:
         (results / FILE).write_bytes(content)
-    with pytest.raises(RunError, match=r"has an unreadable runs\.parquet: ") as error:
-        stored_runs(results)
-    assert "\n" not in str(error.value)
+    ((where, why),) = runs_in(results).skipped
+    assert where == results
+    assert why.startswith("has an unreadable runs.parquet: ")
+    assert "\n" not in why
+    with pytest.raises(RunError, match=r"has an unreadable runs\.parquet: "):
+        export([tmp_path], results)  # which would write another in its place
 
 
 def test_a_results_file_without_a_column_is_one_sentence(store, runs, results):
     store(logo(runs), [0.5])
     export([runs], results)
     pq.write_table(pq.read_table(results / FILE).drop_columns(["queried"]), results / FILE)
-    with pytest.raises(RunError, match=r"has an unreadable runs\.parquet: .*queried"):
-        stored_runs(results)
+    ((_, why),) = runs_in(results).skipped
+    assert why == "has an unreadable runs.parquet: it has no queried"
 
 
 def test_a_setting_that_an_older_file_does_not_know_is_its_default(store, runs, results):
     store(logo(runs), [0.5])
     export([runs], results)
     table = pq.read_table(results / FILE)
-    pq.write_table(table.drop_columns(["mu"]), results / FILE)
-    assert [run.identity for run in stored_runs(results)] == [run.identity for run in stored_runs(runs)]
+    pq.write_table(table.drop_columns(["algorithm_options"]), results / FILE)
+    assert [run.identity for run in runs_of(results)] == [run.identity for run in runs_of(runs)]
     assert export([runs], results)[:3] == (1, 0, 1)
-    assert "mu" in pq.read_schema(results / FILE).names
+    assert "algorithm_options" in pq.read_schema(results / FILE).names
 
 
 def test_the_commands(stored, results, tmp_path):

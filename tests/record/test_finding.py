@@ -158,7 +158,7 @@ def begun_just_now(folder):
         (lambda f: (f / "timings.parquet").write_bytes(b""), "has an unreadable timings.parquet"),
         (
             not_a_number,
-            "has an unreadable metrics.parquet: it has no accuracy, or one that is not a number",
+            "has results that cannot be true: it has no accuracy, or one that is not a number",
         ),
         (without_a_column, "has an unreadable selections.parquet"),
         (
@@ -233,18 +233,17 @@ def test_of_two_copies_the_longer_counts(finished, runs, longer_first):
     assert read.skipped == [(short, f"is a shorter copy of {folder}")]
 
 
-def test_one_experiment_with_two_results_is_refused(finished, runs):
+def test_of_one_experiment_with_two_results_neither_counts(finished, runs):
     folder = one(runs)
     table = pd.read_parquet(folder / "metrics.parquet")
     table["accuracy"] /= 2
     table.to_parquet(folder / "metrics.parquet", index=False)
-    with pytest.raises(RunError) as error:
-        read_runs([finished, runs])
-    assert str(folder) in str(error.value)
-    assert str(finished / folder.name) in str(error.value)
-    folder.rename(folder.with_name("renamed"))  # still the same configuration
-    with pytest.raises(RunError, match="renamed"):
-        read_runs([finished, runs])
+    folder = folder.rename(folder.with_name("renamed"))  # still the same configuration
+    read = read_runs([finished, runs])
+    assert len(read.configuration) == 3
+    reasons = {path: why for path, why in read.skipped if "with different results" in why}
+    assert reasons.keys() == {folder, finished / one(finished).name}
+    assert f"is the same run as {folder}" in reasons[finished / one(finished).name]
 
 
 def test_folders_of_one_name_are_told_apart(finished, tmp_path):

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
-from rich.text import Text
 
 from fedactive.analysis.results import read_runs
-from fedactive.cli.tables import print_whole
 from fedactive.errors import ConfigurationError
 from fedactive.files import write_output
 
@@ -45,28 +42,6 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
 def labelled_by_round(curves: pd.DataFrame) -> pd.Series:
     """Percent; where samples run out, rounds may have the same."""
     return curves.groupby("al_round")["labelled"].mean()
-
-
-def print_accuracy(curves: pd.DataFrame, title: str) -> None:
-    """A table in the terminal like `mean_curves`, with the deviation over seeds, and how many they are."""
-
-    def cell(seeds: pd.Series) -> str:
-        return f"{seeds.mean():.1f}" + (f" ±{seeds.std():.1f}" if len(seeds) > 1 else "")
-
-    means = mean_curves(curves)
-    cells = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc=cell)
-    # As text: names of datasets may be paths, with brackets in them.
-    table = Table(
-        title=Text(title), caption="accuracy: mean over the last FL rounds of an AL round, five at most"
-    )
-    table.add_column("strategy")
-    table.add_column("seeds", justify="right")
-    for percent in percents(labelled_by_round(curves)[means.columns].to_numpy()):
-        table.add_column(percent, justify="right")
-    for name, row in cells.reindex(means.index).fillna("").iterrows():
-        seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
-        table.add_row(str(name), str(seeds), *row)
-    print_whole(table)
 
 
 def percents(values: np.ndarray) -> list[str]:

@@ -18,13 +18,6 @@ LABELLED, QUERY = "labelled", "query"
 EVERYONE = "all"  # the last row of a matrix
 
 
-def query_counts(al_round: Counts, client: Counts, label: Counts, classes: int) -> Counts:
-    """Labels by AL round (the first is row 0), client and class, of samples labelled one by one."""
-    shape = (int(al_round.max()), int(client.max()) + 1, max(classes, int(label.max()) + 1))
-    place = np.ravel_multi_index((al_round - 1, client, label), shape)
-    return np.bincount(place, minlength=int(np.prod(shape))).reshape(shape)
-
-
 def class_emd(counts: ArrayLike) -> NDArray[np.float64]:
     """EMD to uniform of each set; a set without samples has no distribution, so NaN."""
     n = np.asarray(counts, dtype=np.float64)
@@ -50,7 +43,7 @@ def global_emd(counts: ArrayLike) -> NDArray[np.float64]:
 def emd_by_round(queried: Counts) -> pd.DataFrame:
     """`al_round, what, local, global`: EMD of each round's query sets and of all that is labelled by then.
 
-    `queried` are `query_counts`. A round in which nobody asked has no query sets, so NaN.
+    `queried` are counts by AL round, client and class. A round in which nobody asked has no sets, so NaN.
     """
     R = len(queried)
     sets = np.stack([queried.cumsum(axis=0), queried])

@@ -17,7 +17,7 @@ from jinja2 import Environment
 
 from fedactive import __version__
 from fedactive.analysis.panels import Values, what_was_run
-from fedactive.analysis.panels.accuracy import accuracy_table, band_chart, band_note, band_of
+from fedactive.analysis.panels.accuracy import accuracy_table, band_chart, band_note, band_of, metrics_table
 from fedactive.analysis.panels.class_balance import class_heat_maps, emd_charts, emd_curves
 from fedactive.analysis.panels.comparisons import penalty_table, tests_panel
 from fedactive.analysis.panels.cost import cost_panel
@@ -36,7 +36,7 @@ def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = No
         files("fedactive.analysis").joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
     page = template.render(_page(runs, data_dir))
-    write_output(output, page.encode())
+    write_output(output, page.encode(errors="replace"))  # a folder may be named in no character set
     return runs
 
 
@@ -85,6 +85,7 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
                 "curves": band_chart(here(accuracy), styles, "Learning curves", "test accuracy (%)"),
                 "band_note": band_note(here(runs.curves)),
                 "accuracy": accuracy_table(here(runs.curves)),
+                "metrics": metrics_table(here(runs.curves)),
                 "tests": tests_panel(here(tests), set(part["label"])),
                 "emd": emd_charts({name: here(band) for name, band in balance.items()}, styles),
                 "heat": class_heat_maps(first, runs.queried, data_dir),

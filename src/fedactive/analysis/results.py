@@ -12,9 +12,10 @@ import pandas as pd
 from fedactive.analysis.diversity import Counts
 from fedactive.errors import RunError
 from fedactive.experiment import setting_labels, strategy_label
-from fedactive.record.finding import read_all
-from fedactive.record.reading import Skipped, listed
-from fedactive.record.stored import DEFAULTS, StoredRun, longest
+from fedactive.record.finding import find_runs
+from fedactive.record.schema import METRICS
+from fedactive.record.stored import DEFAULTS, StoredRun, drop_copies
+from fedactive.record.tables import Skipped, summarise
 
 UNFINISHED, TO_RESUME = "is not finished", "; start its command again to resume it"
 
@@ -24,7 +25,8 @@ class Runs:
     """Finished runs; `run` is everywhere the run's name."""
 
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, where, hardware, dates
-    curves: pd.DataFrame  # `run, setting, strategy, seed, al_round, labels, labelled, accuracy`; NaN: unknown
+    # `run, setting, strategy, seed, al_round, labels, labelled`, and a column per metric; NaN: unknown
+    curves: pd.DataFrame
     queried: dict[str, Counts]  # labels by AL round, client and class, of the runs where they are known
     seconds: pd.DataFrame  # by `run, al_round`, a column per phase
     skipped: Skipped  # what is not in the tables
@@ -32,18 +34,13 @@ class Runs:
 
 def read_runs(paths: Sequence[str | Path]) -> Runs:
     """Read run folders, folders of run folders, and folders of exported results."""
-    found, skipped = read_all(paths)
+    found, skipped = find_runs(paths)
     unfinished = [run for run in found if not run.finished]
     skipped += [run.remark(UNFINISHED + (TO_RESUME if run.has_folder else "")) for run in unfinished]
-    finished = [run for run in found if run.finished]
-    kept = longest(finished)
-    for run in finished:
-        other = kept[run.identity]
-        if run is not other:
-            how = "copy" if run.rounds == other.rounds else "shorter copy"
-            skipped.append(run.remark(f"is a {how} of {other.where}"))
+    kept, copies, conflicts = drop_copies(run for run in found if run.finished)
+    skipped += copies + conflicts
     if not kept:
-        raise RunError(f"there is no finished run to read: {listed(skipped)}")
+        raise RunError(f"there is no finished run to read: {summarise(skipped)}")
     runs = dict(_named(kept.values()))
     configuration = _configuration(runs)
     return Runs(
@@ -64,7 +61,7 @@ def _named(runs: Iterable[StoredRun]) -> Iterator[tuple[str, StoredRun]]:
 
 
 def _seconds(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
-    found = {(name, r.al_round): r.seconds for name, run in runs.items() for r in run.content.al_rounds}
+    found = {(name, r.al_round): r.seconds for name, run in runs.items() for r in run.al_rounds}
     index = pd.MultiIndex.from_tuples(found, names=["run", "al_round"])
     return pd.DataFrame(list(found.values()), index=index)
 
@@ -81,9 +78,9 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
             **{field: given.get(field) for field in names},
             "folder": str(run.where) if run.has_folder else None,
             "file": None if run.has_folder else str(run.where),
-            "samples": run.content.samples,
-            **run.content.facts,
-            "seconds": sum(sum(r.seconds.values()) for r in run.content.al_rounds),
+            "samples": run.samples,
+            **run.facts,
+            "seconds": sum(sum(r.seconds.values()) for r in run.al_rounds),
         }
         for (name, run), given, setting in zip(runs.items(), settings, labels, strict=True)
     ]
@@ -91,11 +88,12 @@ def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
 
 
 def _curves(runs: Mapping[str, StoredRun], configuration: pd.DataFrame) -> pd.DataFrame:
+    scale = {name: metric.scale for name, metric in METRICS.items()}
     rows = [
-        (name, r.al_round, r.labelled, run.percent_labelled(r), run.accuracy[r.al_round])
+        (name, r.al_round, r.labelled, run.percent_labelled(r), *(k * r.measure(m) for m, k in scale.items()))
         for name, run in runs.items()
-        for r in run.content.al_rounds
+        for r in run.al_rounds
     ]
-    curves = pd.DataFrame(rows, columns=["run", "al_round", "labels", "labelled", "accuracy"])
+    curves = pd.DataFrame(rows, columns=["run", "al_round", "labels", "labelled", *METRICS])
     who = configuration[["run", "setting", "label", "seed"]].rename(columns={"label": "strategy"})
     return who.merge(curves, on="run", validate="one_to_many")

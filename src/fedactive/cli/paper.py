@@ -28,6 +28,7 @@ from fedactive.files import quote, write_output
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
+    from fedactive.record.tables import Skipped
 
 app = typer.Typer(
     help="Reproduce the paper: its settings, tables and figures.",
@@ -118,7 +119,7 @@ def show(
     from fedactive.paper.reproduce import NAMES
     from fedactive.paper.reproduce import show as show_table
 
-    runs = runs_in(source)
+    runs = read_source(source)
     seeds, rows, changes = flags["seeds"], rows_of(flags), shared_precision(runs) | changes_of(flags)
     table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
@@ -157,18 +158,18 @@ def figure(
     from fedactive.cli.paper_hints import experiments_drawn, of_other_options, warn_of_unequal
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
-    from fedactive.paper.figures import NoRunsError, Request
+    from fedactive.paper.figures import FigureRequest, NoRunsError
     from fedactive.paper.figures import figure as draw_figure
 
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
     if category != CATEGORIES[0] and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
-    runs = runs_in(source)
+    runs = read_source(source)
     changes = shared_precision(runs) | changes_of(flags)
     archive = Archive(runs, flags["seeds"])
     try:
-        draw_figure(name, Request(archive, output, data_dir, setting, category, changes))
+        draw_figure(name, FigureRequest(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
         hint = of_other_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
@@ -192,9 +193,8 @@ def export(
     from fedactive.record.export import export as export_runs
 
     done = export_runs(runs, output)
-    for kind, remarks in (("changed", done.changed), ("skipped", done.skipped)):
-        for path, what in remarks:
-            print(f"{kind}: {path}: {what}", file=sys.stderr)
+    print_remarks("changed", done.changed)
+    print_remarks("skipped", done.skipped)
     print(f"{output}: runs {done.runs}, added {done.added}, replaced {done.replaced}")
 
 
@@ -211,9 +211,8 @@ def document(
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
     from fedactive.paper.document import filled
-    from fedactive.record.finding import stored_runs
 
-    runs = stored_runs(source)
+    runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
     try:
@@ -229,8 +228,21 @@ def document(
     print(f"{path}: {'true' if check else 'written'}")
 
 
-def runs_in(source: Path) -> list[StoredRun]:
-    """All runs there. A folder that is missing was mistyped, but for the one that `run` will make."""
-    from fedactive.record.finding import stored_runs
+def read_source(source: Path) -> list[StoredRun]:
+    """Read all runs there, and say which cannot be used.
 
-    return [] if source == RUNS and not source.exists() else stored_runs(source)
+    A folder that is missing was mistyped, but for the one that `run` will make.
+    """
+    from fedactive.paper.archive import Archive
+    from fedactive.record.finding import runs_in
+
+    if source == RUNS and not source.exists():
+        return []
+    runs, skipped = runs_in(source)
+    print_remarks("skipped", skipped + Archive(runs).skipped)
+    return runs
+
+
+def print_remarks(kind: str, remarks: Skipped) -> None:
+    for path, what in remarks:
+        print(f"{kind}: {path}: {what}", file=sys.stderr)

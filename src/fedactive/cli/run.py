@@ -67,7 +67,8 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
     Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others.
     """
-    from fedactive.analysis.curves import learning_curves, print_accuracy
+    from fedactive.analysis.curves import learning_curves
+    from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import resumable
     from fedactive.sweep.comparison import Comparison, report_failures
     from fedactive.sweep.grid import expand, require_data, shared_among

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedactive.data import load
 from fedactive.engines import Engine, EngineShelf, choose_device
-from fedactive.errors import RunError, UserError
+from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.federation import Federation
 from fedactive.laboratory.progress import make_progress
@@ -22,6 +22,7 @@ from fedactive.loop import federated_active_learning
 from fedactive.progress import Progress
 from fedactive.record.run_folder import Run
 from fedactive.record.state import round_accuracy
+from fedactive.record.tables import read_frame
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,7 @@ class Result:
         return round_accuracy(self.metrics)
 
     def table(self, name: str) -> pd.DataFrame:
-        path = Path(self.folder) / f"{name}.parquet"
-        try:
-            return pd.read_parquet(path)
-        except FileNotFoundError:
-            raise RunError(f"{path} does not exist: is there a run in that folder?") from None
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path} cannot be read: {error}; delete it, and the run's command writes it anew"
-            ) from None
+        return read_frame(Path(self.folder), name)
 
 
 def run(experiment: Experiment, progress: Progress | None = None) -> Result:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.paper.settings import all_settings
-from fedactive.record.stored import DEFAULTS, Identity, StoredRun, longest
+from fedactive.record.stored import DEFAULTS, Identity, StoredRun, drop_copies
 
 
 def key(settings: Mapping[str, Any]) -> Identity:
@@ -40,15 +39,13 @@ def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
 
 class Archive:
     def __init__(self, runs: Iterable[StoredRun], seeds: int | None = None) -> None:
-        """All of these runs, or those of the first so many seeds."""
+        """All of these runs, or those of the first so many seeds; `skipped` says which cannot be used."""
+        chosen = [run for run in runs if seeds is None or run.seed in range(1, seeds + 1)]
+        distinct, _, self.skipped = drop_copies(run for run in chosen if not run.unknown)
+        self.skipped += [run.remark(run.unknown_settings) for run in chosen if run.unknown]
         self.runs: dict[Identity, dict[int, StoredRun]] = {}
-        for run in longest(run for run in runs if seeds is None or run.seed in range(1, seeds + 1)).values():
-            other = self.runs.setdefault(key(dict(run.identity)), {}).setdefault(run.seed, run)
-            if other is not run:
-                raise RunError(
-                    f"{other.where} and {run.where} differ in settings that this version of fedactive "
-                    "does not know; leave one of them out"
-                )
+        for run in distinct.values():
+            self.runs.setdefault(key(dict(run.identity)), {})[run.seed] = run
 
     def of(self, experiment: Experiment) -> list[StoredRun]:
         """All runs of the experiment, one per seed, whatever seed and rounds it has itself."""
@@ -71,4 +68,5 @@ class Archive:
         table = pd.concat(
             parts or [pd.DataFrame(columns=["seed", "al_round", "accuracy"])], ignore_index=True
         )
+        table = table.dropna(subset="accuracy")  # between sites it may be unknown
         return table.assign(labelled=table["al_round"] * experiment.budget, **columns)

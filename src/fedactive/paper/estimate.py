@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,9 @@ from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
 from fedactive.paper.reproduce import remaining
 from fedactive.query import make_strategy
-from fedactive.record.folder_reader import run_folder
 from fedactive.record.run_folder import first_round_file
+from fedactive.record.run_reader import read_run
+from fedactive.record.tables import DamagedError
 
 # Training and test images: known without having the files.
 IMAGES = {
@@ -69,13 +71,21 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     return Work(trained, seen)
 
 
+def rounds_done(folder: Path) -> int:
+    """AL rounds of the run in a folder; 0 where there is none that can be read."""
+    try:
+        return read_run(folder).rounds
+    except DamagedError:
+        return 0
+
+
 def run_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work]:
     """What is left to do, by kind of training; the first AL round, which strategies share, counts once."""
     shared = set()
     total: dict[tuple[object, ...], Work] = {}
     for e in experiments:
         folder = e.runs_dir / e.name
-        done = run_folder(folder).rounds if (folder / "experiment.toml").exists() else 0
+        done = rounds_done(folder)
         first = first_round_file(e)
         if done == 0 and (first in shared or first.exists()):
             done = 1

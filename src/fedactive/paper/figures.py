@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedactive.analysis.measures import matrices_in
 from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
@@ -34,7 +35,7 @@ LETTERS = {"global": "G", "local": "L"}  # whose model chooses, as in the paper'
 
 
 @dataclass(frozen=True)
-class Request:
+class FigureRequest:
     """A figure that is asked for, and what it may be made of."""
 
     archive: Archive
@@ -45,13 +46,13 @@ class Request:
     overrides: dict[str, Any] = field(default_factory=dict)  # settings of Experiment in which runs differ
 
 
-def figure(name: str, request: Request) -> None:
+def figure(name: str, request: FigureRequest) -> None:
     if name not in FIGURES:
         raise unknown_name("figure", name, FIGURES)
     FIGURES[name](request)
 
 
-def observation_figure(request: Request) -> None:
+def observation_figure(request: FigureRequest) -> None:
     gaps = observation(request.archive, **request.overrides)
     if gaps["gap"].isna().all():
         raise NoRunsError(
@@ -60,12 +61,12 @@ def observation_figure(request: Request) -> None:
     draw_observation(gaps, request.path)
 
 
-def matrices_figure(request: Request) -> None:
+def matrices_figure(request: FigureRequest) -> None:
     """After the first AL round, of the first seed that has trained local-only models on its labels."""
     found: dict[Imbalance, Matrices] = {}
     for where, experiment in imbalances(request).items():
         for run in request.archive.of(experiment):
-            matrices = run.matrices_in(1) if run.rounds else None
+            matrices = matrices_in(run, 1) if run.rounds else None
             if matrices is not None:
                 found.setdefault(where, matrices)
     if not found:
@@ -73,7 +74,7 @@ def matrices_figure(request: Request) -> None:
     draw_matrices(found, request.path)
 
 
-def clients_figure(request: Request) -> None:
+def clients_figure(request: FigureRequest) -> None:
     """Of the partition alone: it needs the data, and no runs."""
     counts = {}
     for where, experiment in imbalances(request).items():
@@ -84,7 +85,7 @@ def clients_figure(request: Request) -> None:
     draw_clients(counts, request.path)
 
 
-def imbalances(request: Request) -> dict[Imbalance, Experiment]:
+def imbalances(request: FigureRequest) -> dict[Imbalance, Experiment]:
     """The paper's 4 × 3 combinations of rho and alpha, those of its EMD table, with the local-only model."""
     return {
         (cell.experiment.rho, cell.experiment.alpha): cell.experiment
@@ -93,21 +94,21 @@ def imbalances(request: Request) -> dict[Imbalance, Experiment]:
     }
 
 
-def bars_figure(request: Request) -> None:
+def bars_figure(request: FigureRequest) -> None:
     shares = win_shares(request.archive, **request.overrides)
     if shares.empty:
         raise NoRunsError("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
     draw_bars(shares, request.path)
 
 
-def penalty_figure(request: Request) -> None:
+def penalty_figure(request: FigureRequest) -> None:
     matrices = penalty_by(request.category, request.archive, **request.overrides)
     if not matrices:
         raise NoRunsError("any of the 38 settings with two seeds", "penalty")
     draw_penalty(matrices, request.path)
 
 
-def curves_figure(request: Request) -> None:
+def curves_figure(request: FigureRequest) -> None:
     draw_curves(curves_of(request.archive, request.setting, **request.overrides), request.path)
 
 
@@ -130,14 +131,14 @@ def curves_of(archive: Archive, number: int | None, **overrides: Any) -> dict[st
     return {title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}
 
 
-def cost_figure(request: Request) -> None:
+def cost_figure(request: FigureRequest) -> None:
     costs = table("cost", request.archive, **request.overrides)
     if costs["seeds"].sum() == 0:
         raise NoRunsError("the accuracy table on cifar10 that have completed two AL rounds", "cost")
     draw_cost(costs, request.path)
 
 
-FIGURES: dict[str, Callable[[Request], None]] = {
+FIGURES: dict[str, Callable[[FigureRequest], None]] = {
     "observation": observation_figure,
     "matrices": matrices_figure,
     "bars": bars_figure,

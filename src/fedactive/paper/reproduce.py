@@ -13,7 +13,7 @@ from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty, penalty_experiments
 from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
-from fedactive.record.finding import stored_runs
+from fedactive.record.finding import runs_in
 from fedactive.record.stored import StoredRun
 
 NAMES = {
@@ -71,7 +71,7 @@ def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
     for experiment in wanted:
         where = experiment.runs_dir
         if where not in archives:
-            archives[where] = Archive(stored_runs(where) if where.exists() else [])  # it may be made later
+            archives[where] = Archive(runs_in(where).runs if where.exists() else [])  # it may be made later
         if not archives[where].reaches(experiment):
             missing.append(experiment)
     return missing

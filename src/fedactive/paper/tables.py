@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from fedactive.analysis.measures import global_emd_in, local_emd_in
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
@@ -25,7 +26,7 @@ TABLES = ("accuracy", "ensembles", "algorithms", "emd", "cost")
 FILES = {"algorithms": "fl_algorithms", "cost": "query_cost_seconds"}  # of those named otherwise
 CONFIDENCE = 0.95
 NO_RUNS, ONE_SEED = "no runs", "one seed, no interval"
-EMD = {"local_emd": StoredRun.local_emd_in, "global_emd": StoredRun.global_emd_in}
+EMD = {"local_emd": local_emd_in, "global_emd": global_emd_in}
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,9 @@ def table(
 
 
 def by_seed(cell: Cell, archive: Archive) -> pd.Series:
-    """Our numbers, of the runs that have got so far."""
+    """Our numbers, of the runs that have got so far, as far as they are known."""
     runs = [run for run in archive.of(cell.experiment) if run.rounds >= cell.al_round]
-    return pd.Series({run.seed: cell.measure(run, cell.al_round) for run in runs}, dtype=float)
+    return pd.Series({run.seed: cell.measure(run, cell.al_round) for run in runs}, dtype=float).dropna()
 
 
 def beside(paper: float, values: np.ndarray) -> dict[str, Any]:

@@ -166,11 +166,15 @@ def parameter(default: Any, choices: Iterable[Any], help: str) -> Any:
 
 def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
     """Make the strategy of that name; `selector` matters only to those by one model."""
-    strategy = STRATEGIES[name]
-    # Also where there is only one choice: it need not be the default of OneModelStrategy.
-    chooses = len(strategy.selectors) > 1 or issubclass(strategy, OneModelStrategy)
-    made: Strategy = STRATEGIES.make(name, options, **({"selector": selector} if chooses else {}))
-    for model in made.needs:
-        if model not in MODELS:
-            raise unknown_name(f"needs of strategy {name}", model, MODELS)
+    made: Strategy = STRATEGIES.make(name, options, selector=selector)
     return made
+
+
+def require_known_models(strategy: Strategy) -> None:
+    """ConfigurationError if a strategy needs a model that does not exist."""
+    for model in strategy.needs:
+        if model not in MODELS:
+            raise unknown_name(f"needs of strategy {strategy.name}", model, MODELS)
+
+
+STRATEGIES.validate = require_known_models

@@ -1,4 +1,4 @@
-"""Runs from anywhere, gathered in a results file."""
+"""Gather runs from anywhere in a results file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedactive.errors import RunError
-from fedactive.record.finding import read_all
-from fedactive.record.reading import Skipped, listed
+from fedactive.record.finding import find_runs
 from fedactive.record.results_file import FILE, read_results, write_results
-from fedactive.record.stored import StoredRun, agree, longest
+from fedactive.record.stored import StoredRun, agree, drop_copies
+from fedactive.record.tables import Skipped, summarise
 
 
 class Exported(NamedTuple):
@@ -26,15 +26,15 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
 
     A run that is there already is replaced, unless the one in the file got further.
     """
-    found, skipped = read_all(sources)
-    usable = []
-    for run in found:
-        if problem := _problem(run):
-            skipped.append(run.remark(problem))
-        else:
-            usable.append(run)
-    given = longest(usable)
-    kept = {run.identity: run for run in read_results(folder)}
+    found, skipped = find_runs(sources)
+    skipped += [run.remark(problem) for run in found if (problem := _problem(run))]
+    given, _, conflicts = drop_copies(run for run in found if not _problem(run))
+    skipped += conflicts
+    there = read_results(folder)
+    skipped += there.skipped
+    kept = {run.identity: run for run in there.runs}
+    if newer := [run for run in there.runs if run.unknown]:
+        raise RunError(f"{folder / FILE} is not changed: {newer[0].name} {_problem(newer[0])}")
     before = len(kept)
     new = {i: run for i, run in given.items() if i not in kept or run.progress >= kept[i].progress}
     replaced = new.keys() & kept.keys()
@@ -44,7 +44,7 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
         skipped.append(given[identity].remark(f"got less far than the same run in {folder / FILE}"))
     kept |= new
     if not kept:
-        raise RunError(f"there is no run to export: {listed(skipped)}")
+        raise RunError(f"there is no run to export: {summarise(skipped)}")
     write_results(kept.values(), folder)
     return Exported(len(kept), len(kept) - before, len(replaced), changed, skipped)
 
@@ -52,5 +52,5 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
 def _problem(run: StoredRun) -> str:
     """Why the run cannot be exported, if so."""
     if run.unknown:
-        return f"has settings that this version of fedactive does not know: {', '.join(run.unknown)}"
+        return run.unknown_settings
     return "" if run.rounds else "has not completed an AL round yet"

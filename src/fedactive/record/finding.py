@@ -1,4 +1,4 @@
-"""Where runs are: in run folders, in folders of them, and in results files."""
+"""Find runs: in run folders, in folders of them, and in results files."""
 
 from __future__ import annotations
 
@@ -8,48 +8,45 @@ from pathlib import Path
 
 from fedactive.errors import RunError
 from fedactive.files import expand_home
-from fedactive.record.folder_reader import run_folder
-from fedactive.record.reading import Skipped, predicate
-from fedactive.record.results_file import FILE, read_results
-from fedactive.record.stored import StoredRun
+from fedactive.record.results_file import FILE, Found, read_results
+from fedactive.record.run_reader import read_run
+from fedactive.record.tables import DamagedError, Skipped
 
 THREADS = 2  # more are no faster, as half of the work is Python's
 
 
-def stored_runs(folder: str | Path) -> list[StoredRun]:
-    """All runs in a folder, read when needed."""
+def runs_in(folder: str | Path) -> Found:
+    """Read all runs in a folder, which must be there."""
     folder = expand_home(folder)
     if not folder.is_dir():
         raise RunError(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
-    return [run for place in _places([folder], []) for run in _runs_at(place)]
+    return find_runs([folder])
 
 
-def read_all(paths: Sequence[str | Path]) -> tuple[list[StoredRun], Skipped]:
-    """All runs in these paths, read, and what else is there; a damaged run is no obstacle to the others."""
-    runs: list[StoredRun] = []
-    skipped: Skipped = []
+def find_runs(paths: Sequence[str | Path]) -> Found:
+    """Read all runs in these paths, and name what else is there: damaged runs, and what is none."""
+    found = Found([], [])
     with ThreadPoolExecutor(THREADS) as pool:
-        for usable, problems in pool.map(_read, list(_places(map(expand_home, paths), skipped))):
-            runs += usable
-            skipped += problems
-    return runs, skipped
+        for runs, skipped in pool.map(_read, list(_places(map(expand_home, paths), found.skipped))):
+            found.runs.extend(runs)
+            found.skipped.extend(skipped)
+    return found
 
 
-def _read(place: Path) -> tuple[list[StoredRun], Skipped]:
+def _read(place: Path) -> Found:
+    found = Found([], [])
     try:
-        runs = _runs_at(place)
-        for run in runs:
-            _ = run.content
-        return runs, [] if runs else [(place, "holds no runs")]
-    except RunError as error:
-        return [], [(place, predicate(error, place))]
-    except OSError as error:
-        return [], [(place, f"cannot be opened: {error.strerror}")]
-
-
-def _runs_at(place: Path) -> list[StoredRun]:
-    own = [run_folder(place)] if (place / "experiment.toml").exists() else []
-    return [*own, *read_results(place)]
+        if (place / "experiment.toml").exists():
+            found.runs.append(read_run(place))
+    except DamagedError as error:
+        found.skipped.append((error.where, error.what))
+    try:
+        runs, skipped = read_results(place)
+        found.runs.extend(runs)
+        found.skipped.extend(skipped)
+    except DamagedError as error:
+        found.skipped.append((error.where, error.what))
+    return found if found.runs or found.skipped else Found([], [(place, "holds no runs")])
 
 
 def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:

@@ -7,87 +7,119 @@ number of samples, then the fields of `ALRound`. What repeats from row to row ta
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedactive.files import write_output
-from fedactive.record.reading import readable
-from fedactive.record.stored import DEFAULTS, ALRound, Content, StoredRun
+from fedactive.record.schema import FACTS, METRICS, newer_columns, results_columns
+from fedactive.record.soundness import check_date, check_run, check_settings, require
+from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
+from fedactive.record.tables import DAMAGE, DamagedError, Skipped, explain, read_table, reading
 
 FILE = "runs.parquet"
 FORMAT = {b"fedactive": b"results 1"}
-FACTS = ("hardware", "software", "started", "finished")
-FIELDS = [*ALRound.__dataclass_fields__]
-KINDS = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-SHARES = pa.list_(pa.float64())
-SCHEMA = pa.schema(
-    {
-        "run": pa.string(),
-        **{name: KINDS[type(default)] for name, default in DEFAULTS.items()},
-        **dict.fromkeys(FACTS, pa.string()),
-        "samples": pa.int32(),
-        "al_round": pa.int16(),
-        "labelled": pa.int32(),
-        "accuracy": SHARES,
-        "class_accuracy": SHARES,
-        "local_class_accuracy": pa.list_(SHARES),
-        "queried": pa.list_(pa.list_(pa.int32())),
-        "seconds": pa.map_(pa.string(), pa.float64()),
-    },
-    metadata=FORMAT,
-)
+
+Row = dict[str, Any]
 
 
-def read_results(folder: Path) -> list[StoredRun]:
-    """The runs in a folder's results file; none if it has no such file."""
-    path = folder / FILE
+class Found(NamedTuple):
+    runs: list[StoredRun]
+    skipped: Skipped
+
+
+def read_results(folder: Path) -> Found:
+    """Read a folder's results file: its sound runs, and what is wrong with the others.
+
+    None if it has no such file; DamagedError if it cannot be read at all.
+    """
+    path, found = folder / FILE, Found([], [])
     if not path.exists():
-        return []
-    with readable(folder, FILE):
-        table = pq.read_table(path)
-        if not FORMAT.items() <= (table.schema.metadata or {}).items():
+        return found
+    with reading(folder, FILE):
+        schema = pq.read_schema(path)
+        if not FORMAT.items() <= (schema.metadata or {}).items():
             raise ValueError("it is no results file of this version of fedactive")
-        table.select([*FACTS, *FIELDS])  # are all there
-        if "samples" not in table.column_names:  # unknown to earlier versions
-            table = table.append_column("samples", pa.nulls(len(table), pa.int32()))
-        # write_results keeps a run's rows together.
-        starts = [i for i, al_round in enumerate(table["al_round"].to_pylist()) if al_round == 1]
-        if not starts:
-            return []
-        settings = [name for name in DEFAULTS if name in table.column_names]
-        first = table.select(["run", *settings]).take(starts).to_pylist()
-    ends = [*starts[1:], len(table)]
-    return [
-        StoredRun(path, given.pop("run"), given, _reader(table.slice(start, end - start)))
-        for start, end, given in zip(starts, ends, first, strict=True)
-    ]
+        results = results_columns({})
+        # Settings stand between the name and the facts; they may be those of another version.
+        settings = schema.names[1 : schema.names.index(FACTS[0])]
+        columns = results | {name: schema.field(name).type for name in settings}
+        rows = read_table(path, columns, newer_columns()).to_pylist()
+    for own in _split(rows):
+        try:
+            found.runs.append(_read(path, settings, own))
+        except DamagedError as error:
+            found.skipped.append((error.where, error.what))
+    return found
 
 
-def _reader(rows: pa.Table) -> Callable[[], Content]:
-    def read() -> Content:
-        (common,) = rows.slice(0, 1).select([*FACTS, "samples"]).to_pylist()
-        samples = common.pop("samples")
-        al_rounds = [
-            ALRound(**row | {"seconds": dict(row["seconds"])}) for row in rows.select(FIELDS).to_pylist()
-        ]
-        return Content(common, al_rounds, samples)
+def _split(rows: list[Row]) -> list[list[Row]]:
+    """The rows of each run, which `write_results` keeps together; two runs may have the same name."""
+    runs: list[list[Row]] = []
+    for row in rows:
+        if runs and row["run"] == runs[-1][0]["run"] and row["al_round"] != 1:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
 
-    return read
+
+def _read(path: Path, settings: list[str], rows: list[Row]) -> StoredRun:
+    first = rows[0]
+    try:
+        require(all(row[name] == first[name] for row in rows for name in settings), "its settings differ")
+        for date in filter(None, (first["started"], first["finished"])):
+            check_date(date)
+        run = StoredRun(
+            where=path,
+            name=str(first["run"]),
+            settings=check_settings({name: first[name] for name in settings}),
+            al_rounds=[_al_round(row) for row in rows],
+            facts={name: first[name] for name in FACTS},
+            samples=first["samples"],
+            ended_after=first["ended_after"],
+        )
+    except DAMAGE as error:
+        raise DamagedError(path, f"has {first['run']}, which cannot be read: {explain(error)}") from None
+    return check_run(run)
+
+
+def _al_round(row: Row) -> ALRound:
+    return ALRound(
+        al_round=row["al_round"],
+        labelled=row["labelled"],
+        accuracy=_floats(row["accuracy"]),
+        class_accuracy=_floats(row["class_accuracy"]),
+        local_class_accuracy=[_floats(own) for own in row["local_class_accuracy"]],
+        queried=row["queried"],
+        seconds=dict(row["seconds"]),
+        metrics={name: _float(row[name]) for name in METRICS if name != "accuracy"},
+    )
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _floats(values: Iterable[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in values]
 
 
 def write_results(runs: Iterable[StoredRun], folder: Path) -> None:
     rows = [row for run in sorted(runs, key=lambda run: run.name) for row in _rows(run)]
+    schema = pa.schema(results_columns(DEFAULTS), metadata=FORMAT)
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), buffer, compression="zstd", compression_level=9)
+    table = pa.Table.from_pylist(rows, schema)
+    pq.write_table(table, buffer, compression="zstd", compression_level=9, write_page_checksum=True)
     write_output(folder / FILE, buffer.getvalue())
 
 
-def _rows(run: StoredRun) -> Iterable[dict[str, Any]]:
-    content = run.content
-    common = {"run": run.name, **dict(run.identity), **content.facts, "samples": content.samples}
-    for al_round in content.al_rounds:
-        yield common | vars(al_round) | {"seconds": list(al_round.seconds.items())}
+def _rows(run: StoredRun) -> Iterable[Row]:
+    common = {"run": run.name, **dict(run.identity), **run.facts}
+    common |= {"samples": run.samples, "ended_after": run.ended_after}
+    for r in run.al_rounds:
+        yield common | r.metrics | vars(r) | {"seconds": list(r.seconds.items())}

@@ -156,7 +156,7 @@ class Run:
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         buffer = io.BytesIO()
-        table.to_parquet(buffer, index=False)
+        table.to_parquet(buffer, index=False, write_page_checksum=True)
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
 
 
@@ -173,8 +173,8 @@ def completed_rounds(folder: Path) -> int:
 
 
 def earlier_starts(folder: Path) -> list[dict[str, Any]]:
-    starts: list[dict[str, Any]] = read_json(folder / "environment.json", "starts", [])
-    return starts
+    starts = read_json(folder / "environment.json", "starts", [])
+    return [start for start in starts if isinstance(start, dict)]
 
 
 def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, str | None]:

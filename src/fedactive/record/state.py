@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fedactive.federated.algorithm import Server, moved
 from fedactive.federated.algorithm import State as AlgorithmState
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
+from fedactive.record.schema import METRICS, measure, metrics_columns
 
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
 
@@ -39,12 +40,12 @@ class State:
         # Local-only models are trained on the labels of the round before.
         for client, evaluation in enumerate(phase.local_only):
             self.evaluations.append(
-                {"al_round": al_round - 1, "model": "local", "client": client, **asdict(evaluation)}
+                {"al_round": al_round - 1, "model": "local", "client": client, **measure(evaluation)}
             )
         self.add_seconds(al_round, phase.seconds)
 
     def add_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
-        row = {"al_round": al_round, "fl_round": fl_round + 1, "model": "global", **asdict(evaluation)}
+        row = {"al_round": al_round, "fl_round": fl_round + 1, "model": "global", **measure(evaluation)}
         self.evaluations.append(row)
 
     def add_seconds(self, al_round: int, seconds: dict[str, float]) -> None:
@@ -68,11 +69,10 @@ class State:
         for al_round, query, _ in self.queries:
             total += len(query.samples)
             labelled[al_round] = total
-        columns = ["al_round", "fl_round", "model", "client", "accuracy", "loss", "class_accuracy"]
-        table = pd.DataFrame(self.evaluations, columns=columns)
-        table = table.astype({"fl_round": "Int64", "client": "Int64"})
-        table.insert(2, "labelled", table["al_round"].map(labelled))
-        return table
+        # Evaluations that an earlier version put into a checkpoint lack newer metrics.
+        table = pd.DataFrame(self.evaluations, columns=list(metrics_columns()))
+        table["labelled"] = table["al_round"].map(labelled)
+        return table.astype({"fl_round": "Int64", "client": "Int64", **dict.fromkeys(METRICS, float)})
 
     def selections(self) -> pd.DataFrame:
         """One row per labelled sample: when, by whom, which, its label, the strategy's score."""
@@ -137,7 +137,8 @@ def by_fl_round(fl_round: ArrayLike, accuracy: ArrayLike) -> list[float]:
     rounds = np.asarray(fl_round, dtype=np.int64)
     measured = np.full(rounds.max(), math.nan)
     measured[rounds - 1] = accuracy
-    return list(map(float, measured))
+    values: list[float] = measured.tolist()
+    return values
 
 
 def mean_of_last(accuracy: Sequence[float]) -> float:

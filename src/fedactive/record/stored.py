@@ -1,27 +1,27 @@
-"""One run as it is kept, in a run folder or in a results file: what analyses need of its AL rounds.
+"""One run as it was read, from a run folder or from a results file: what analyses need of its AL rounds.
 
 A run counts as far as it has got.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedactive.analysis.diversity import accuracy_matrix, count_matrix, emd_by_round, global_emd, local_emd
 from fedactive.data.own_file import short_name
-from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.federation import QUERY_PHASES
 from fedactive.options import options_of
 from fedactive.record.state import mean_of_last
+from fedactive.record.tables import Skipped
 
 DEFAULTS = {item.name: item.default for item in options_of(Experiment) if item.identity}
 MACHINE = {item.name for item in options_of(Experiment) if not item.identity}  # decide no results
@@ -40,13 +40,11 @@ class ALRound:
     local_class_accuracy: list[list[float]]  # of each client's local-only model, if there were any
     queried: list[list[int]]  # labels bought in this round, by client and class; empty if sites keep them
     seconds: dict[str, float]  # by phase
+    metrics: dict[str, float] = field(default_factory=dict)  # the other metrics, as `measure` has them
 
-
-@dataclass(frozen=True)
-class Content:
-    facts: dict[str, str | None]  # hardware, software, dates, if training `diverged`; empty if just begun
-    al_rounds: list[ALRound]
-    samples: int | None = None  # of all clients, if known
+    def measure(self, metric: str) -> float:
+        """The mean of a metric of the global model over the last FL rounds; NaN if it is not known."""
+        return mean_of_last(self.accuracy) if metric == "accuracy" else self.metrics.get(metric, math.nan)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,10 @@ class StoredRun:
     where: Path  # the run folder, or the results file
     name: str
     settings: dict[str, Any]
-    read: Callable[[], Content]  # when it is needed: most tables need a few runs of many
+    al_rounds: list[ALRound]
+    facts: dict[str, str | None] = field(default_factory=dict)  # hardware, software, dates, if it `diverged`
+    samples: int | None = None  # of all clients, if known
+    ended_after: int | None = None  # AL rounds, if it is finished and that is known
 
     @cached_property
     def identity(self) -> Identity:
@@ -72,22 +73,23 @@ class StoredRun:
         return sorted(self.settings.keys() - DEFAULTS.keys() - MACHINE)
 
     @property
+    def unknown_settings(self) -> str:
+        """Why a run with such settings cannot be told from others."""
+        return f"has settings that this version of fedactive does not know: {', '.join(self.unknown)}"
+
+    @property
     def seed(self) -> int:
         return int(self.settings["seed"])
-
-    @cached_property
-    def content(self) -> Content:
-        return self.read()
 
     @property
     def rounds(self) -> int:
         """AL rounds completed."""
-        return len(self.content.al_rounds)
+        return len(self.al_rounds)
 
     @property
     def finished(self) -> str | None:
         """When it had completed all AL rounds that it was to have; None if it has not."""
-        return self.content.facts.get("finished")
+        return self.facts.get("finished")
 
     @property
     def progress(self) -> tuple[int, bool]:
@@ -95,7 +97,7 @@ class StoredRun:
         return self.rounds, self.finished is not None
 
     def remark(self, what: str) -> tuple[Path, str]:
-        """For a list of what is skipped, say: where, and why; in a results file there are other runs, too."""
+        """Say something about this run, for a list of what is skipped; a results file has other runs, too."""
         return self.where, what if self.has_folder else f"has {self.name}, which {what}"
 
     @property
@@ -103,80 +105,68 @@ class StoredRun:
         """Or else it is one of many in a results file."""
         return self.where.is_dir()
 
-    # --- the measures of tables and figures, for an AL round that is completed
+    # --- measures of an AL round that is completed
 
     @cached_property
     def accuracy(self) -> pd.Series:
         """Percent, by AL round."""
-        return pd.Series(
-            {r.al_round: 100 * mean_of_last(r.accuracy) for r in self.content.al_rounds}, dtype=float
-        )
+        return pd.Series({r.al_round: 100 * r.measure("accuracy") for r in self.al_rounds}, dtype=float)
+
+    def accuracy_in(self, al_round: int) -> float:
+        return float(self.accuracy[al_round])
 
     def percent_labelled(self, al_round: ALRound) -> float:
         """Of all samples; where their number is unknown, as if no client ran out of samples."""
-        if self.content.samples is None:
+        if self.samples is None:
             return float(al_round.al_round * dict(self.identity)["budget"])
-        return 100 * al_round.labelled / self.content.samples
+        return 100 * al_round.labelled / self.samples
 
     @cached_property
     def queried(self) -> NDArray[np.int64]:
         """Counts of labels by AL round, client and class; of size 0 if only the sites know them."""
-        return np.array([r.queried for r in self.content.al_rounds], dtype=np.int64)
-
-    @cached_property
-    def emd(self) -> pd.DataFrame:
-        """Local and global EMD, see `diversity.emd_by_round`."""
-        return emd_by_round(self.queried)
+        return np.array([r.queried for r in self.al_rounds], dtype=np.int64)
 
     def labelled(self, al_round: int) -> NDArray[np.int64]:
         """Counts of all labels so far by client and class."""
         counts: NDArray[np.int64] = self.queried[:al_round].sum(axis=0)
         return counts
 
-    def accuracy_in(self, al_round: int) -> float:
-        return float(self.accuracy[al_round])
-
-    def local_emd_in(self, al_round: int) -> float:
-        return float(local_emd(self.labelled(al_round)))
-
-    def global_emd_in(self, al_round: int) -> float:
-        return float(global_emd(self.labelled(al_round)))
-
     def query_seconds_in(self, al_round: int) -> float:
         """Seconds that the query of that round took, per client."""
-        seconds = self.content.al_rounds[al_round - 1].seconds
-        return sum(seconds.get(phase, 0.0) for phase in QUERY_PHASES) / int(self.settings["clients"])
-
-    def matrices_in(self, al_round: int) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-        """Labels and class-wise accuracy, if local-only models were trained on that round's labels.
-
-        They are trained at the next query, by strategies that use them.
-        """
-        this = self.content.al_rounds[al_round - 1]
-        if not this.local_class_accuracy:
-            return None
-        counts = count_matrix(self.labelled(al_round))
-        return counts, accuracy_matrix(this.local_class_accuracy, this.class_accuracy)
+        seconds = self.al_rounds[al_round - 1].seconds
+        return sum(seconds.get(phase, 0.0) for phase in QUERY_PHASES) / int(dict(self.identity)["clients"])
 
 
-def longest(runs: Iterable[StoredRun]) -> dict[Identity, StoredRun]:
-    """One run of each identity, the one that got furthest. Those of one identity must agree so far."""
-    kept: dict[Identity, StoredRun] = {}
+class Distinct(NamedTuple):
+    runs: dict[Identity, StoredRun]
+    copies: Skipped  # of runs that are kept
+    conflicts: Skipped  # copies that disagree: nobody knows which is right, so none of them is kept
+
+
+def drop_copies(runs: Iterable[StoredRun]) -> Distinct:
+    """Keep of each run the copy that got furthest."""
+    copies: dict[Identity, list[StoredRun]] = {}
     for run in runs:
-        other = kept.setdefault(run.identity, run)
-        if other is not run:
-            if not agree(run, other):
-                raise RunError(
-                    f"{other.where} and {run.where} both have {run.name}, with different results; "
-                    "leave one of them out"
-                )
-            if run.progress > other.progress:
-                kept[run.identity] = run
-    return kept
+        copies.setdefault(run.identity, []).append(run)
+    distinct = Distinct({}, [], [])
+    for identity, same in copies.items():
+        best = max(same, key=lambda run: run.progress)
+        others = [run for run in same if run is not best]
+        if all(agree(run, best) for run in others):
+            distinct.runs[identity] = best
+            for run in others:
+                how = "copy" if run.rounds == best.rounds else "shorter copy"
+                distinct.copies.append(run.remark(f"is a {how} of {best.where}"))
+        else:
+            for run in same:
+                other = others[0] if run is best else best
+                why = f"is the same run as {other.where}, with different results; leave one of them out"
+                distinct.conflicts.append(run.remark(why))
+    return distinct
 
 
 def agree(a: StoredRun, b: StoredRun) -> bool:
-    """The same results as far as both got; times differ from one execution to the next."""
+    """Do they have the same results as far as both got? Times differ from one execution to the next."""
     common = min(a.rounds, b.rounds)
-    rounds = zip(a.content.al_rounds, b.content.al_rounds, strict=False)
+    rounds = zip(a.al_rounds, b.al_rounds, strict=False)
     return a.accuracy[:common].equals(b.accuracy[:common]) and all(x.queried == y.queried for x, y in rounds)

@@ -7,9 +7,11 @@ import logging
 import pytest
 import torch
 
+from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.models import MODELS, ModelSpec
-from fedactive.sites.coordinator.checks import BadReplyError, check_update
+from fedactive.record.schema import measure
+from fedactive.sites.coordinator.checks import BadReplyError, check_update, pooled, tested
 from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.messages import Reply
@@ -72,3 +74,35 @@ def test_the_log_of_a_run_is_plain_text_whatever_a_site_says():
     assert first == "11:59:59 no reply: \\x1b]0;title\\x07\\x1b[2J\\x9b31m"
     assert second.startswith("    12:00:00 south was dismissed")
     assert len(second) < LONGEST_ENTRY
+
+
+SOUND = {"tested": [3, 1], "right": [2, 0], "predicted": [2, 2], "loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tested": [3]},
+        {"right": [4, 0]},
+        {"right": [-1, 0]},
+        {"predicted": None},
+        {"predicted": [1, 3]},  # two of class 0 were right
+        {"predicted": [2, 3]},  # more than there are
+        {"predicted": [2.0, 2.0]},
+        {"loss": -1.0},
+        {"loss": float("inf")},
+    ],
+    ids=str,
+)
+def test_counts_that_cannot_be_true_are_dropped(wrong):
+    assert tested(Reply(SOUND), 2) == Evaluation(**SOUND)
+    with pytest.raises(BadReplyError):
+        tested(Reply(SOUND | wrong), 2)
+
+
+def test_results_of_sites_are_added_up():
+    other = Evaluation(tested=[0, 4], right=[0, 4], predicted=[0, 4], loss=0.25)
+    whole = pooled([Evaluation(**SOUND), other], 2)
+    assert whole == Evaluation([3, 5], [2, 4], [2, 6], (4 * 0.5 + 4 * 0.25) / 8)
+    assert measure(whole)["macro_f1"] == pytest.approx((4 / 5 + 8 / 11) / 2)
+    assert pooled([], 2).tested == [0, 0]

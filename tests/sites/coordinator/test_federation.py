@@ -401,6 +401,7 @@ def test_a_bad_update_is_dropped_with_its_reason(small, tmp_path, spoil, reason)
         {"labelled_in_all": True},
         {"pending": 1.5},
         {"tested": [1]},
+        {"predicted": [0] * 10},
         {"loss": float("nan")},
     ],
     ids=str,

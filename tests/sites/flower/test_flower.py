@@ -160,7 +160,7 @@ def test_a_site_says_that_it_is_connected(rehearsal, finished):
 # --------------------------------------------------------------------------------------------- privacy
 
 COUNTS = {"requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all", "images", "samples"}
-METRICS = {"tested", "right", "loss", "problem"}
+METRICS = {"tested", "right", "predicted", "loss", "problem"}
 
 
 def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finished, experiment):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 Values = dict[str, Any]  # what the template is given
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     value: float  # to sort by
     text: object
     kind: str = ""  # its CSS class
@@ -17,4 +17,4 @@ class Sortable(NamedTuple):
     """A table that the page's reader can sort by any of its columns."""
 
     columns: list[str]  # the first is that of the names
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[TableCell]]]

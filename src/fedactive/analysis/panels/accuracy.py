@@ -1,4 +1,4 @@
-"""Learning curves: the picture with its bands, and the numbers in a table."""
+"""Learning curves: the picture with its bands, and the numbers in tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from fedactive.analysis.charts import Line, line_chart
 from fedactive.analysis.curves import labelled_by_round, percents
-from fedactive.analysis.panels import Cell, Sortable
+from fedactive.analysis.panels import Sortable, TableCell
 from fedactive.analysis.significance import confidence_band
+from fedactive.record.schema import METRICS
 
 RESAMPLES = 1000  # for a band in a picture; the ends move by less than its line's width
 
@@ -65,7 +66,7 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
     seeds = curves.groupby("strategy")["seed"].nunique()
     rows = []
     for name in mean.index:
-        cells = [Cell(seeds[name], seeds[name])]
+        cells = [TableCell(seeds[name], seeds[name])]
         numbers = zip(*(table.loc[name].tolist() for table in (mean, std, count, ranks)), strict=True)
         for r, (m, s, n, rank) in zip(mean.columns, numbers, strict=True):
             missing = "unknown" if r <= rounds[name] else "–"
@@ -74,6 +75,23 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
                 text += Markup("<small> ± {:.1f}</small>").format(s)
             if 0 < n < seeds[name]:
                 text += Markup("<small> ({:.0f})</small>").format(n)
-            cells.append(Cell(m, text, {1: "best", 2: "second"}.get(rank, "")))
+            cells.append(TableCell(m, text, {1: "best", 2: "second"}.get(rank, "")))
         rows.append((str(name), cells))
     return Sortable(["strategy", "seeds", *percents(labelled[mean.columns].to_numpy())], rows)
+
+
+def metrics_table(curves: pd.DataFrame) -> Sortable:
+    """All metrics of every strategy: means over its runs, each at its own end, the most accurate first."""
+    ends = curves.sort_values("al_round").groupby("run").tail(1).groupby("strategy")
+    mean, std = (getattr(ends[list(METRICS)], how)() for how in ("mean", "std"))
+    labelled = ends["labelled"].mean()
+    rows = []
+    for name in mean.sort_values("accuracy", ascending=False).index:
+        cells = [TableCell(labelled[name], f"{labelled[name]:.1f}")]
+        for metric, entry in METRICS.items():
+            text = Markup('<span class="mean">{}</span>').format(entry.show(mean.loc[name, metric]))
+            if not np.isnan(std.loc[name, metric]):
+                text += Markup("<small> ± {}</small>").format(entry.show(std.loc[name, metric]))
+            cells.append(TableCell(mean.loc[name, metric], text))
+        rows.append((str(name), cells))
+    return Sortable(["strategy", "labelled (%)", *(entry.heading for entry in METRICS.values())], rows)

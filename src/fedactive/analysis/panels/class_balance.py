@@ -60,6 +60,6 @@ def class_names(run: Mapping[Any, Any], data_dir: Path | None, labels: Counts) -
     folder = data_dir or Path(str(run.get("data_dir", "")))
     try:
         names = list(find_classes(run["dataset"], folder, run["dataset_sha256"]))
-    except UserError:
+    except (UserError, OSError):
         names = []
     return names + [str(c) for c in range(len(names), labels.shape[1])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fedactive.analysis.panels import Cell, Sortable, Values
+from fedactive.analysis.panels import Sortable, TableCell, Values
 
 COLUMNS = ["comparison", "better", "worse", "tested", "seeds", "difference", "p (Holm)"]
 
@@ -29,7 +29,7 @@ def tests_panel(tests: pd.DataFrame, strategies: set[str]) -> Values:
     return {"table": Sortable(COLUMNS, rows), "note": note, "untested": untested}
 
 
-def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[Cell]]:
+def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[TableCell]]:
     """The one that is better in the last round comes first. There may be no p there: see `paired_tests`."""
     last = rounds.iloc[-1]
     gain = rounds["mean_difference"]
@@ -39,8 +39,8 @@ def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[Cell]]:
     counts = (sure & (gain > 0)).sum(), (sure & (gain < 0)).sum(), rounds["p"].count(), last["n"]
     end, p, kind = abs(gain.iloc[-1]), last["p_holm"], "best" if last["significant"] else ""
     sureness = "–" if pd.isna(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
-    cells = [Cell(n, n) for n in counts]
-    cells += [Cell(end, f"+{end:.1f}", kind), Cell(p, sureness, kind)]
+    cells = [TableCell(n, n) for n in counts]
+    cells += [TableCell(end, f"+{end:.1f}", kind), TableCell(p, sureness, kind)]
     return f"{i} over {j}", cells
 
 

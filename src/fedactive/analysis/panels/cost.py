@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import bar_chart
-from fedactive.analysis.panels import Cell, Sortable, Values
+from fedactive.analysis.panels import Sortable, TableCell, Values
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
@@ -42,8 +42,8 @@ def cost_panel(curves: pd.DataFrame, seconds: pd.DataFrame) -> Values | None:
     rows = []
     for name, values in zip(bars, table.to_numpy(), strict=True):
         numbers = [*values, values.sum()]
-        times = [Cell(v, f"{v:.3g}" if v >= 0.001 else "0") for v in numbers]
-        rows.append((name, [Cell(bought[name], f"{bought[name]:,.0f}"), *times]))
+        times = [TableCell(v, f"{v:.3g}" if v >= 0.001 else "0") for v in numbers]
+        rows.append((name, [TableCell(bought[name], f"{bought[name]:,.0f}"), *times]))
     phases = [str(phase) for phase in table.columns]
     columns = ["strategy", "labels", *(f"{phase} ({unit})" for phase in [*phases, "all"])]
     chart = Markup(bar_chart(bars, phases, f"Time of {what} by phase", unit))

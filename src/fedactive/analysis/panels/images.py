@@ -11,7 +11,7 @@ from fedactive.analysis.charts import png, short_names
 from fedactive.analysis.panels import Values
 from fedactive.data import Dataset, load
 from fedactive.errors import DataError, UserError
-from fedactive.record.reading import readable
+from fedactive.record.run_reader import read_selections
 
 THUMBNAILS = 96  # per strategy, at most
 CLIENTS, EACH = 6, 5  # at most
@@ -38,15 +38,14 @@ def image_panel(
             {"name": row["label"], "seed": row["seed"], **_thumbnails(Path(row["folder"]), data)}
             for row in first.to_dict("records")
         ]
-    except UserError as error:
+    except (UserError, OSError) as error:
         return [], f"Images are not shown: {error}."
     return strategies, ""
 
 
 def _thumbnails(folder: Path, data: Dataset) -> Values:
-    with readable(folder, "selections.parquet") as file:
-        chosen = pd.read_parquet(file, columns=["al_round", "client", "sample"])
-    if chosen["sample"].max() >= len(data.train_images):
+    chosen = read_selections(folder).to_pandas()
+    if not chosen["sample"].between(0, len(data.train_images) - 1).all():
         raise DataError(f"{data.name} here is not the one that was used")
     last = int(chosen["al_round"].max())
     rounds = sorted({min(2, last), (2 + last) // 2, last})  # round 1 is random for all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import gt
 from typing import TypeGuard
 
@@ -110,39 +109,33 @@ def read_label_counts(reply: Reply) -> LabelCounts:
     return {name: read_whole_number(reply, name) for name in COUNTS}
 
 
-@dataclass(frozen=True)
-class Tested:
-    """A model on a site's test images: how many of each class, how many of them right, the mean loss."""
-
-    counts: list[int]
-    right: list[int]
-    loss: float
-
-    @classmethod
-    def none(cls, classes: int) -> Tested:
-        return cls([0] * classes, [0] * classes, 0.0)
-
-
-def tested(reply: Reply, classes: int) -> Tested:
-    counts, right, loss = (reply.values.get(name) for name in ("tested", "right", "loss"))
-    if not _is_counts(counts, classes) or not _is_counts(right, classes) or any(map(gt, right, counts)):
+def tested(reply: Reply, classes: int) -> Evaluation:
+    """Read a model's result on a site's test images; BadReplyError unless its counts can be true."""
+    counts, right, predicted, loss = (
+        reply.values.get(name) for name in ("tested", "right", "predicted", "loss")
+    )
+    if not (_is_counts(counts, classes) and _is_counts(right, classes) and _is_counts(predicted, classes)):
+        raise BadReplyError("sent no sound test result")
+    if any(map(gt, right, counts)) or any(map(gt, right, predicted)) or sum(predicted) != sum(counts):
         raise BadReplyError("sent no sound test result")
     if not isinstance(loss, int | float) or not math.isfinite(loss) or loss < 0:
         raise BadReplyError("sent a loss that is no number")
-    return Tested(counts, right, float(loss))
+    return Evaluation(counts, right, predicted, float(loss))
 
 
-def pooled(parts: Sequence[Tested]) -> Evaluation:
-    """One evaluation of the test images of several sites."""
-    counts = torch.tensor([part.counts for part in parts], dtype=torch.double)
-    right = torch.tensor([part.right for part in parts], dtype=torch.double)
-    losses = torch.tensor([part.loss for part in parts], dtype=torch.double)
-    total = counts.sum()
-    return Evaluation(
-        accuracy=(right.sum() / total).item(),
-        loss=((losses * counts.sum(1)).sum() / total).item(),
-        class_accuracy=(right.sum(0) / counts.sum(0)).tolist(),
+def pooled(parts: Sequence[Evaluation], classes: int) -> Evaluation:
+    """Add up the results on the test images of several sites, or of none."""
+    tested, right, predicted = (
+        [sum(counts) for counts in zip([0] * classes, *lists, strict=True)]
+        for lists in (
+            [part.tested for part in parts],
+            [part.right for part in parts],
+            [part.predicted for part in parts],
+        )
     )
+    losses = torch.tensor([0.0, *(part.loss for part in parts)], dtype=torch.double)
+    sizes = torch.tensor([0, *(sum(part.tested) for part in parts)], dtype=torch.double)
+    return Evaluation(tested, right, predicted, ((losses * sizes).sum() / sizes.sum()).item())
 
 
 def _is_counts(value: Value | None, length: int) -> TypeGuard[list[int]]:

@@ -23,7 +23,6 @@ from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.checks import (
     LabelCounts,
-    Tested,
     check_finite,
     check_update,
     pooled,
@@ -99,7 +98,7 @@ class Sites:
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
-        def read_choice(reply: Reply) -> tuple[LabelCounts, Tested | None]:
+        def read_choice(reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
             measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
             return read_label_counts(reply), measured
 
@@ -126,7 +125,7 @@ class Sites:
             )
             for k, (counts, measured) in replies.items():
                 asked[k] = counts
-                local_only |= {k: pooled([measured])} if measured else {}
+                local_only |= {k: pooled([measured], self.spec.classes)} if measured else {}
             for k in asked.keys() - self.members():
                 del asked[k]
             for k, counts in asked.items():
@@ -210,7 +209,7 @@ class Sites:
         results = self.sites.ask(
             "evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights
         )
-        evaluation = pooled([Tested.none(classes), *results.values()])
+        evaluation = pooled(list(results.values()), classes)
         self.journal.set_accuracy(evaluation.accuracy)
         return evaluation
 

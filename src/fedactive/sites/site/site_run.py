@@ -13,7 +13,7 @@ import hashlib
 import io
 import logging
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -203,14 +203,7 @@ class SiteRun:
 
     def counted(self, evaluation: Evaluation) -> dict[str, Value]:
         """An evaluation as counts, which add up over sites; all zero where there are no test images."""
-        classes = len(evaluation.class_accuracy)
-        tested = torch.bincount(self.holdings.test_labels, minlength=classes).tolist()
-        right = [
-            round(accuracy * count) if count else 0
-            for accuracy, count in zip(evaluation.class_accuracy, tested, strict=True)
-        ]
-        loss = 0.0 if math.isnan(evaluation.loss) else evaluation.loss
-        return {"tested": tested, "right": right, "loss": loss}
+        return asdict(evaluation) | {"loss": 0.0 if math.isnan(evaluation.loss) else evaluation.loss}
 
 
 def digest(weights: Weights) -> str:

@@ -94,7 +94,8 @@ class Trainer:
         query = run.query(request.al_round, request.weights or None, overlap, deadline)
         values = self.progress(run, request.al_round)
         for measured in query["local_only"]:
-            values |= measured
+            if "predicted" in measured:  # else it was asked by an earlier version, which did not count these
+                values |= measured
         return Reply(values)
 
     def label_status(self, request: Request) -> Reply:
