@@ -110,7 +110,7 @@ def export(folder: Path) -> Outcome:
     return {
         "run": table["run"].tolist(),
         "labelled": table["labelled"].tolist(),
-        "mu": table["mu"].tolist(),
+        "mu": [float(text.removeprefix("mu=")) for text in table["algorithm_options"]],
         "samples": table["samples"].tolist(),
         "finished": table["finished"].tolist(),
         "accuracy": [[round(share, 4) for share in shares] for shares in table["accuracy"]],
