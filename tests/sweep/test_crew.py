@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
+from fedactive.engines import EngineShelf, shelf
 from fedactive.errors import RunError
-from fedactive.laboratory import run as laboratory
-from fedactive.laboratory.run import EngineShelf, run
+from fedactive.laboratory.run import run
 from fedactive.sweep.crew import Crew
 
 
@@ -58,7 +58,7 @@ def test_an_engine_that_was_closed_is_not_used_again(small, digits, monkeypatch)
     with EngineShelf() as engines:
         first = engines.get(small(), digits)
         with monkeypatch.context() as patched:
-            patched.setattr(laboratory, "make_engine", Mock(side_effect=RunError("no memory")))
+            patched.setattr(shelf, "make_engine", Mock(side_effect=RunError("no memory")))
             with pytest.raises(RunError):
                 engines.get(small(batch_size=32), digits)
         assert engines.get(small(), digits) is not first

@@ -36,7 +36,7 @@ from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.flower import processes, wire
 from fedactive.sites.flower.gate import REFUSED
-from fedactive.sites.flower.supernode import NOT_ADMITTED, meaning_of
+from fedactive.sites.flower.supernode import NOT_ADMITTED, find_meaning
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_authority_and_certificate, make_site_key, read_public_key
 from fedactive.sites.rehearsal import Rehearsal, end, wait_for
@@ -235,7 +235,7 @@ def test_an_unknown_key_is_refused(rehearsal, finished, tmp_path):
     ca = rehearsal.coordinator.folder / "ca.pem"
     said = supernode(tmp_path, rehearsal.coordinator, tmp_path / "key", ca)
     assert "SuperNode ID" not in said
-    assert meaning_of(said) == NOT_ADMITTED
+    assert find_meaning(said) == NOT_ADMITTED
 
 
 def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished, tmp_path):
@@ -244,7 +244,7 @@ def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished
         tmp_path, rehearsal.coordinator, rehearsal.sites[0].folder / "site.key", tmp_path / "ca.pem"
     )
     assert "SuperNode ID" not in said
-    assert "is not the one of the invitation" in meaning_of(said)
+    assert "is not the one of the invitation" in find_meaning(said)
 
 
 @pytest.mark.parametrize("path", ["/v1/control/list-nodes", "/v1/runtime/acquire-task", "/docs", "/health"])
