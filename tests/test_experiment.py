@@ -184,7 +184,7 @@ def test_a_file_that_changed_is_refused_where_its_content_is_laid_down(tmp_path)
 
 def test_content_is_of_files_alone(tmp_path):
     with pytest.raises(
-        ConfigurationError, match="dataset_sha256: 'abc' was given, allowed is none with digits"
+        ConfigurationError, match="dataset_sha256: 'abc' was given, allowed is none: digits is not a file"
     ):
         Experiment(dataset="digits", dataset_sha256="abc")
 

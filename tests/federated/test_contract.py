@@ -96,7 +96,7 @@ def test_what_an_algorithm_breaks_is_named(how, reason):
 
 
 def test_names_of_ours_are_taken_and_parts_must_be_there():
-    with pytest.raises(UserError, match="algorithm named fedavg comes with fedactive"):
+    with pytest.raises(UserError, match="algorithm fedavg comes with fedactive"):
         register(type("Mine", (Broken,), {"name": "fedavg"}))
     with pytest.raises(UserError, match="algorithm Bare lacks name, summary, paper, server_end"):
         register(type("Bare", (Algorithm,), {}))
