@@ -112,7 +112,7 @@ BAD = {
     "too few names": ({"classes": np.array([*"abc"])}, "train_labels run from 0 to 6, expected 0 to 2"),
     "a name twice": (
         {"classes": np.array([*"abcdefa"])},
-        "classes are 7 names, 6 of them different; expected two or more",
+        "classes are 7 names, 6 of them different, expected two or more",
     ),
     "numbers for names": ({"classes": np.arange(7)}, r"classes are int64 \(7,\), expected a list of names"),
 }
