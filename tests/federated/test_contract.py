@@ -84,7 +84,7 @@ class Broken(Algorithm):
     [
         ("own state changes", "client_end changes what it is given"),
         ("a group called weights", "cannot be called weights"),
-        ("samples", "another number of samples"),
+        ("samples", "an update counts"),
         ("the last one wins", "the order of updates matters"),
         ("a weight is lost", "layer.weight|norm.running_var"),
         ("state grows", "has the groups"),
