@@ -1,4 +1,4 @@
-"""One client after another, on any device."""
+"""Train one client after another, on any device."""
 
 from __future__ import annotations
 
