@@ -28,7 +28,7 @@ from fedactive.query.pool import Outputs, Pool
 from fedactive.query.strategy import Strategy, make_strategy, require_contract
 from fedactive.randomness import Randomness
 
-NOTHING = torch.zeros(0, dtype=torch.long)
+NO_SAMPLES = torch.zeros(0, dtype=torch.long)
 CPU = torch.device("cpu")
 
 
@@ -41,9 +41,9 @@ class Client:
     pool: Tensor  # all samples it may ask for, in ascending order
     first: Tensor  # labelled in AL round 1, before there is a model
     budget: int  # labels per AL round
-    withdrawn: Tensor = field(default_factory=NOTHING.clone)  # annotators skipped them; never queried again
-    labelled: Tensor = field(default_factory=NOTHING.clone)  # D_k, in the order of labelling
-    labels: Tensor = field(default_factory=NOTHING.clone)  # of `labelled`, in the same order
+    withdrawn: Tensor = field(default_factory=NO_SAMPLES.clone)  # annotators skipped them; not queried again
+    labelled: Tensor = field(default_factory=NO_SAMPLES.clone)  # D_k, in the order of labelling
+    labels: Tensor = field(default_factory=NO_SAMPLES.clone)  # of `labelled`, in the same order
     own: State = field(default_factory=dict)  # the federated algorithm's state of this client
 
     @property

@@ -14,7 +14,7 @@ def checksum(path: Path, algorithm: str) -> str:
 
 
 def is_official(path: Path, published: str) -> bool:
-    """Compare a file with its published checksum; False if it cannot be read."""
+    """Return whether the file has the published checksum; False if it cannot be read."""
     try:
         return checksum(path, published.partition(":")[0]) == published
     except OSError:

@@ -26,7 +26,7 @@ def guarded(read: Callable[[Path], T], path: Path) -> T:
 
 
 def require_sound(path: Path, parts: Parts, image_shape: tuple[int, ...], classes: int) -> None:
-    """Refuse images of another shape than this (channels, height, width) and labels not below `classes`."""
+    """Refuse images of another shape (channels, height, width) and labels outside 0 to classes - 1."""
     for role, array in parts.items():
         if problem := _problem(role, array, image_shape, classes):
             raise bad_file(path, f"{role} {problem}")

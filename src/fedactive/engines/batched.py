@@ -52,7 +52,7 @@ class BatchedEngine(Engine):
         self.widest = WIDEST
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            self.widest = max(1, min(WIDEST, self.fitting(free // 2)))
+            self.widest = max(1, min(WIDEST, self.count_fitting(free // 2)))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results = [LocalResult(job.start, 0) for job in jobs]
@@ -65,7 +65,7 @@ class BatchedEngine(Engine):
             try:
                 trained = self.train_together([jobs[k] for k in now])
             except torch.cuda.OutOfMemoryError:
-                self.give_room(len(now))
+                self.halve_width(len(now))
                 continue
             for k, result in zip(now, trained, strict=True):
                 results[k] = result
@@ -103,7 +103,7 @@ class BatchedEngine(Engine):
             )
         return self.stacks[key]
 
-    def fitting(self, memory: int) -> int:
+    def count_fitting(self, memory: int) -> int:
         """Compute how many clients fit into this many bytes, by the formulas above."""
         weights = Layout.of(self.model.named_parameters()).length * 4 * 5
         if self.kind is not BranchStack:
@@ -116,7 +116,7 @@ class BatchedEngine(Engine):
         at_once = min(STREAMS, max(1, memory // (weights + activations)))
         return (memory - at_once * activations) // weights
 
-    def give_room(self, width: int) -> None:
+    def halve_width(self, width: int) -> None:
         """After running out of memory, train fewer clients at a time from now on."""
         self.close()
         torch.cuda.empty_cache()

@@ -50,7 +50,7 @@ class BranchStack(Stack):
         return (
             self.weights[k]
             | {name: value.detach().requires_grad_() for name, value in parameters.items()}
-            | {after(name): value for name, value in statistics.items()}
+            | {name_after(name): value for name, value in statistics.items()}
         )
 
     def mean_loss(self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor) -> Tensor:
@@ -91,6 +91,6 @@ def compile_loss(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return torch.compile(loss)
 
 
-def after(name: str) -> str:
+def name_after(name: str) -> str:
     """Name the buffer in which a BatchNorm leaves the next value of its running mean or variance."""
     return name.replace("running_mean", "mean_after").replace("running_var", "variance_after")

@@ -29,9 +29,7 @@ def make_engine(
             reason = why_not_batched(spec.build(), spec.image_shape)
             if not reason:
                 return BatchedEngine(spec, dataset, recipe, place)
-            warn_once(
-                f"clients are trained one after another because of model {spec.name}: {reason}"
-            )
+            warn_once(f"clients are trained one after another because of model {spec.name}: {reason}")
         return SequentialEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
     if count > 1 and MODELS[spec.name].__module__ == "__main__":

@@ -181,7 +181,7 @@ class Stack(ABC):
         self.batch.copy_(images.permute(0, 2, 3, 1).view_as(self.batch))
 
     def descend(self) -> None:
-        """Do g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v for clients that move."""
+        """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""
         rates, moving = Row.of(self.row).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w

@@ -37,7 +37,7 @@ from fedactive.laboratory.split import Split
 from fedactive.registry import PLUGIN_MODULE, REGISTRIES
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
-SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_BETWEEN_POLLS = 0.05
 SECONDS_TO_CONNECT = 5.0
 
 
@@ -49,7 +49,7 @@ class FlowerSimulation(Simulation):
         self.flower = flower
         # The experiment for a worker: it runs elsewhere, with a core or a GPU of its own.
         name = experiment.dataset
-        self.there = replace(
+        self.remote = replace(
             experiment,
             workers=1,
             device=engine.device.type,
@@ -88,7 +88,7 @@ class FlowerSimulation(Simulation):
         """Send a task to the workers of these clients; return their answers in the same order."""
         plain = sent.to(CPU)
         tasks = {
-            k: Task(replace(self.members[k].at_rest(), experiment=self.there), plain, al_round, fl_round)
+            k: Task(replace(self.members[k].at_rest(), experiment=self.remote), plain, al_round, fl_round)
             for k in clients
         }
         return self.flower.ask(kind, tasks)
@@ -153,7 +153,7 @@ class Flower:
         return [replies[name] for name in sent]
 
     def wait(self) -> None:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
         if self.over.is_set():
             raise UserError(f"Flower's simulation engine stopped: {first_cause(self.failure)}")
 

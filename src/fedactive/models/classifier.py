@@ -73,7 +73,7 @@ class BatchNorm(nn.BatchNorm2d):
         return super().forward(x)
 
     def partial(self, x: Tensor, present: Tensor) -> Tensor:
-        """Do as `forward` on the rows that are present, without waiting for the device to count them."""
+        """Normalise as `forward` would the rows that are present, without waiting for their number."""
         assert self.mean_after is not None
         assert self.variance_after is not None
         here = present.float()[:, None, None, None]

@@ -100,7 +100,7 @@ def shuffles(sizes: Sequence[int], rngs: Rngs, device: torch.device) -> tuple[Te
 def gradient_seeding(
     z: Sequence[Tensor], q: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """Do as `kernels.gradient_seeding`, with z (T, n_k, d) and q (T, n_k, C) of each client."""
+    """Batch `kernels.gradient_seeding`, with z (T, n_k, d) and q (T, n_k, C) of each client."""
     device, terms, most = z[0].device, len(z[0]), max(counts)
     shuffle, orders = shuffles([part.shape[1] for part in z], rngs, device)
     z_all, real = padded([part.transpose(0, 1)[order] for part, order in zip(z, orders, strict=True)])
@@ -142,7 +142,7 @@ def gradient_seeding(
 def k_centre(
     points: Sequence[Tensor], anchors: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """Do as `kernels.k_centre`, but one step after another: looking ahead saves nothing on a GPU."""
+    """Batch `kernels.k_centre`, one step after another: looking ahead saves nothing on a GPU."""
     device, most = points[0].device, max(counts)
     shuffle, orders = shuffles([len(x) for x in points], rngs, device)
     x, real = padded([part[order] for part, order in zip(points, orders, strict=True)])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
-from fedactive.query.kernels import RESTARTS, cluster_means, draw, trials
+from fedactive.query.kernels import ITERATIONS, RESTARTS, cluster_means, draw, trials
 
 CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for the GPU
 
@@ -26,7 +26,7 @@ def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -
 
 
 def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs, restarts: int) -> Tensor:
-    """Do as `kernels.kmeans_plus_plus`: (clients, restarts, max k, d), 0 where a client has fewer centres."""
+    """Batch `kernels.kmeans_plus_plus`: (clients, restarts, max k, d), 0 where a client has fewer centres."""
     clients, n, _ = x.shape
     most, tried = max(counts), [trials(k) for k in counts]
     uniform = torch.zeros(clients, most, restarts, max(tried))
@@ -57,10 +57,9 @@ def kmeans(
     counts: Sequence[int],
     rngs: Rngs,
     restarts: int = RESTARTS,
-    iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> list[Tensor]:
-    """Do as `kernels.kmeans`; runs that have converged stand still until all have."""
+    """Batch `kernels.kmeans`; runs that have converged stand still until all have."""
     x, real = padded(points)
     clients, _, d = x.shape
     size, most = real.sum(1, keepdim=True), max(counts)
@@ -71,7 +70,7 @@ def kmeans(
     centres = kmeans_plus_plus(x, real, counts, rngs, restarts)
     last = torch.full((clients, restarts), torch.inf, dtype=torch.float64, device=x.device)
     shift, done = last, torch.zeros_like(last, dtype=torch.bool)
-    for iteration in range(iterations):
+    for iteration in range(ITERATIONS):
         cluster, distance = nearest_centres(x, norms, real, centres, used)
         inertia = distance.sum(2, dtype=torch.float64)
         moved, empty = update_centres(x, real, cluster, distance, used)

@@ -43,7 +43,7 @@ def make_pool(
 
 
 def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) -> list[int]:
-    """Check exact budget, no repeats, valid positions, finite scores, one answer per seed, pure inputs."""
+    """Check the budget, no repeats, valid positions, finite scores, one answer per seed, no side effects."""
     seen = {model: pool.unlabelled(model) for model in MODELS}
     before = {model: (o.logits.clone(), o.embeddings.clone()) for model, o in seen.items()}
     global_state = torch.random.get_rng_state()

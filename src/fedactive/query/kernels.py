@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 RESTARTS = 10  # of k-means
+ITERATIONS = 300  # of a restart, at most
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -158,7 +159,6 @@ def kmeans(
     k: int,
     rng: torch.Generator,
     restarts: int = RESTARTS,
-    iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> Tensor:
     """Run Lloyd's k-means from k-means++ starts; return each point's cluster in the best of `restarts` runs.
@@ -175,7 +175,7 @@ def kmeans(
         # iterations most clusters stay as they are.
         closeness = points.new_empty(k, len(points))
         moving, shift, last = torch.arange(k, device=points.device), float("inf"), float("inf")
-        for _ in range(iterations):
+        for _ in range(ITERATIONS):
             c = centres[moving]
             closeness[moving] = torch.addmm((c * c).sum(1, keepdim=True), c, points.T, beta=-0.5)
             highest, cluster = closeness.max(0)
@@ -205,7 +205,7 @@ def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: T
 def cluster_means(
     points: Tensor, cluster: Tensor, clusters: int, row: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the mean of each cluster, and which are empty. `cluster[i]` is about point `row[i]`, or i."""
+    """Return each cluster's mean, and which are empty. `cluster[i]` is of point `row[i]`, by default i."""
     ordered, order = cluster.sort(stable=True)
     edges = torch.searchsorted(ordered, torch.arange(clusters + 1, device=points.device))
     # Bags are summed in the order of their points, also on a GPU: the same clusters give the same bits.

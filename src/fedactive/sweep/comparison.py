@@ -32,7 +32,7 @@ from fedactive.sweep.crew import Crew, Turn
 from fedactive.sweep.lifeline import LIFELINE
 
 ALL = "all runs, in FL rounds"
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_POLLS = 0.2
 SECONDS_BETWEEN_LINES = 60.0  # where the output is not a terminal
 
 
@@ -123,7 +123,7 @@ class Comparison:
                         self.start(job)
                         job.bar = bars.add_task(job.caption, total=job.total, note=job.note)
                         running.append(job)
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    time.sleep(SECONDS_BETWEEN_POLLS)
                     for job in list(running):
                         assert job.process is not None
                         assert job.bar is not None

@@ -45,7 +45,7 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             name = str(chosen.get(registry.kind, getattr(Experiment, registry.kind)))
             if not options_of(registry[name]):
                 chosen.pop(f"{registry.kind}_options", None)
-        experiment = without_idle_options(Experiment.from_values(chosen))
+        experiment = drop_idle_options(Experiment.from_values(chosen))
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
 
@@ -59,7 +59,7 @@ def require_some_use(registry: Registry, axes: Mapping[str, list[Any]]) -> None:
         registry.options(str(names[0]), str(text))
 
 
-def without_idle_options(experiment: Experiment) -> Experiment:
+def drop_idle_options(experiment: Experiment) -> Experiment:
     """Remove strategy options that have no effect, so that the run has the name that it has without them."""
     e = experiment
     if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):

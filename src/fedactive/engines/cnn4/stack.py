@@ -56,7 +56,7 @@ class CNN4Stack(Stack):
 
     @staticmethod
     def most_images(shape: Sequence[int]) -> int:
-        """Limit the images of all clients in one step: kernels count the values of a map in 32 bits."""
+        """Return how many images a step may have in all: kernels count the values of a map in 32 bits."""
         _, height, breadth = shape
         return (2**31 - 1) // (WIDTH * (height // 2) * (breadth // 2))
 
@@ -82,23 +82,23 @@ class CNN4Stack(Stack):
         patch = triton.next_power_of_2(max(SMALLEST, 9 * into + 1))
 
         def map_of(i: int) -> Tensor:
-            return self.room(batch, *self.sizes[i], WIDTH, dtype=self.dtype())
+            return self.zeros(batch, *self.sizes[i], WIDTH, dtype=self.dtype())
 
         # x[i] is the input of block i, y[i] its convolution (not kept for the first one), x[4] the embedding.
         self.x = [self.batch, *(map_of(i) for i in (1, 2, 3, 4))]
-        self.dx = [self.room(0), *(map_of(i) for i in (1, 2, 3, 4))]
-        self.y = [self.room(0), *(map_of(i) for i in (1, 2, 3))]
-        self.dy = [self.room(0), *(map_of(i) for i in (1, 2, 3))]
-        self.norm = [self.room(ROWS, WIDTH) for _ in range(4)]
+        self.dx = [self.zeros(0), *(map_of(i) for i in (1, 2, 3, 4))]
+        self.y = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
+        self.dy = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
+        self.norm = [self.zeros(ROWS, WIDTH) for _ in range(4)]
         self.patch_parts, self.patch_sums = (
-            self.room(tuning.patch_parts, patch, patch),
-            self.room(patch, patch),
+            self.zeros(tuning.patch_parts, patch, patch),
+            self.zeros(patch, patch),
         )
-        self.first_parts = self.room(tuning.first_parts, patch + 2, WIDTH)
-        self.first_sums = self.room(patch + 2, WIDTH)
-        self.sums = [self.room(self.programs(i), 3, WIDTH) for i in range(4)]
-        self.window_sums = [self.room(self.window_programs(i), 2, WIDTH) for i in range(4)]
-        self.weight_parts = [self.room(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
+        self.first_parts = self.zeros(tuning.first_parts, patch + 2, WIDTH)
+        self.first_sums = self.zeros(patch + 2, WIDTH)
+        self.sums = [self.zeros(self.programs(i), 3, WIDTH) for i in range(4)]
+        self.window_sums = [self.zeros(self.window_programs(i), 2, WIDTH) for i in range(4)]
+        self.weight_parts = [self.zeros(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
 
         self.check: OwnAccuracy | None = None
 
@@ -108,7 +108,7 @@ class CNN4Stack(Stack):
         self.patches = {"INTO": into, "PATCH": patch}
         self.precision = {"PRECISION": "ieee" if self.recipe.precision == "fp32" else "tf32"}
 
-    def room(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(self.width, *shape, dtype=dtype, device=self.parameters.device)
 
     def programs(self, i: int) -> int:
