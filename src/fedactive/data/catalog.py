@@ -53,7 +53,7 @@ class DatasetCard:
 
 
 def _reader(module: str, function: str = "read") -> Callable[..., Any]:
-    """A function of `readers`, imported when first called: it needs NumPy, the catalogue does not."""
+    """Make a reader that is imported when first called: it needs NumPy, the catalogue does not."""
 
     def read(*path: Path) -> Any:
         return getattr(import_module(f"fedactive.data.readers.{module}"), function)(*path)
