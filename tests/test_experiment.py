@@ -178,13 +178,13 @@ def test_a_file_that_changed_is_refused_where_its_content_is_laid_down(tmp_path)
     path = write_own_file(tmp_path / "x.npz")
     saved = Experiment(dataset=str(path)).to_toml()
     write_own_file(path, seed=1)
-    with pytest.raises(DataError, match=r"x\.npz: not the same file, its SHA-256 begins with"):
+    with pytest.raises(DataError, match=r"x\.npz: not the same file: its SHA-256 begins with"):
         Experiment.from_toml(saved)
 
 
 def test_content_is_of_files_alone(tmp_path):
     with pytest.raises(
-        ConfigurationError, match="dataset_sha256: 'abc' was given, allowed is none with digits"
+        ConfigurationError, match="dataset_sha256: 'abc' was given, allowed is none: digits is not a file"
     ):
         Experiment(dataset="digits", dataset_sha256="abc")
 

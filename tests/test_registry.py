@@ -168,7 +168,7 @@ def changed(plugin, before, after):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('"disagreement"', '"logo"', "a strategy named logo comes with fedactive"),
+        ('"disagreement"', '"logo"', "strategy logo comes with fedactive"),
         ("    needs = frozenset", "    uses = frozenset", "strategy Disagreement lacks needs"),
         ("    selectors =", "    chooser =", "strategy Disagreement lacks selectors"),
     ],
@@ -187,7 +187,7 @@ def test_ones_own_strategy_may_be_registered_again(plugin):
 @pytest.mark.parametrize("choice", ["chosen[:1]", "chosen * 0", "chosen + len(pool)"])
 def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
     load_plugin(changed(plugin, "Selection(chosen,", f"Selection({choice},"))
-    with pytest.raises(UserError, match=r"strategy disagreement chose .* it must be"):
+    with pytest.raises(UserError, match=r"strategy disagreement chose .* it must choose"):
         run(small(strategy="disagreement", rounds=2))
 
 
@@ -202,7 +202,7 @@ def test_a_query_that_breaks_the_contract_is_no_result(plugin, small, choice):
 )
 def test_a_query_that_is_no_selection_of_tensors_is_told(plugin, small, answer):
     load_plugin(changed(plugin, "Selection(chosen, score[chosen])", answer))
-    with pytest.raises(UserError, match="strategy disagreement returned something else than a Selection of"):
+    with pytest.raises(UserError, match="strategy disagreement did not return a Selection of"):
         run(small(strategy="disagreement", rounds=2, fl_rounds=1))
 
 
@@ -229,7 +229,7 @@ def test_a_model_that_does_not_exist_is_told_before_any_work(plugin, small, decl
 def test_a_model_that_was_not_declared_is_told(plugin, small, asked, model):
     load_plugin(changed(plugin, '{"global", "local"}', '{"global"}'))
     load_plugin(changed(plugin, "        p, q =", f'        {asked}("{model}")\n        p, q ='))
-    sentence = rf"strategy disagreement asked for the model '{model}', there is global; its `needs` must name"
+    sentence = rf"strategy disagreement asked for the model '{model}', but there is only global; its `needs` must name"
     with pytest.raises(UserError, match=sentence):
         run(small(strategy="disagreement", rounds=2, fl_rounds=1))
 

@@ -38,5 +38,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With the names that are not imported yet, so that notebooks complete them."""
+    """List also the names that are not imported yet, so that notebooks complete them."""
     return [*globals(), *__all__]

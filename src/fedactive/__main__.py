@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     try:
-        from fedactive.cli.app import main  # here, for it takes seconds in which a user may press Ctrl-C
+        from fedactive.cli.app import main  # here: it takes seconds, in which a user may press Ctrl-C
 
         main()
     except KeyboardInterrupt:

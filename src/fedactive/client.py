@@ -1,8 +1,8 @@
 """One participant of the federation: what it holds, what is labelled, what its algorithm remembers.
 
-The laboratory has a list of clients in one process, a site of the field is one, and a worker of Ray wakes one
-up. Alone or together they do the same: `query_together` and `train_together` serve clients that share an
-engine, which is faster than one by one and gives the same answers.
+The laboratory holds a list of clients in one process, a site of the field is one client, and a Ray worker
+wakes one up. `query_together` and `train_together` serve clients that share an engine: that is faster than
+one by one and gives the same answers.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from fedactive.query.pool import Outputs, Pool
 from fedactive.query.strategy import Strategy, make_strategy, require_contract
 from fedactive.randomness import Randomness
 
-NOTHING = torch.zeros(0, dtype=torch.long)
+NO_SAMPLES = torch.zeros(0, dtype=torch.long)
 CPU = torch.device("cpu")
 
 
 @dataclass
 class Client:
-    """Samples are positions in the training images of the engine that serves the client."""
+    """A participant. Its samples are positions in the training images of the engine that serves it."""
 
     experiment: Experiment
-    number: int  # its randomness comes from it
+    number: int  # distinguishes its random generators from other clients'
     pool: Tensor  # all samples it may ask for, in ascending order
-    first: Tensor  # what it has labelled before there is a model
+    first: Tensor  # labelled in AL round 1, before there is a model
     budget: int  # labels per AL round
-    withdrawn: Tensor = field(default_factory=NOTHING.clone)  # asked for, not labelled: not asked for again
-    labelled: Tensor = field(default_factory=NOTHING.clone)  # D_k, in the order of labelling
-    labels: Tensor = field(default_factory=NOTHING.clone)  # of these
-    own: State = field(default_factory=dict)  # the federated algorithm's state here
+    withdrawn: Tensor = field(default_factory=NO_SAMPLES.clone)  # annotators skipped them; not queried again
+    labelled: Tensor = field(default_factory=NO_SAMPLES.clone)  # D_k, in the order of labelling
+    labels: Tensor = field(default_factory=NO_SAMPLES.clone)  # of `labelled`, in the same order
+    own: State = field(default_factory=dict)  # the federated algorithm's state of this client
 
     @property
     def unlabelled(self) -> Tensor:
-        """U_k: what may still be asked for."""
+        """U_k: the samples that may still be queried."""
         return self.pool[~torch.isin(self.pool, torch.cat([self.labelled, self.withdrawn]))]
 
     @property
@@ -56,33 +56,33 @@ class Client:
         return Randomness(self.experiment.seed)
 
     def label(self, samples: Tensor, labels: Tensor) -> None:
-        """D_k grows, U_k shrinks."""
+        """Add labelled samples: D_k grows, U_k shrinks."""
         self.labelled = torch.cat([self.labelled, samples])
         self.labels = torch.cat([self.labels, labels])
 
     def recall(self, labels: Mapping[int, int], withdrawn: Sequence[int], own: State) -> None:
-        """Be what was saved: samples with their labels, others given up, and the algorithm's state."""
+        """Restore what was saved: labels by sample, withdrawn samples, the algorithm's state."""
         self.labelled = torch.tensor(list(labels), dtype=torch.long)
         self.labels = torch.tensor(list(labels.values()), dtype=torch.long)
         self.withdrawn = torch.tensor(withdrawn, dtype=torch.long)
         self.own = own
 
     def query(self, engine: Engine, al_round: int, weights: Weights | None) -> QueryPhase:
-        """Choose what to have labelled, by the global model and by models of the client's own."""
+        """Choose samples to label, with the global model and the client's own models."""
         return query_together([self], engine, al_round, weights)
 
     def train(self, engine: Engine, server: Server, al_round: int, fl_round: int) -> Update:
-        """One FL round of local training."""
+        """Train locally for one FL round."""
         return train_together([self], engine, server, al_round, fl_round)[0]
 
     def at_rest(self) -> Client:
-        """A copy with all tensors on the CPU, to be saved or sent."""
+        """Return a copy with all tensors on the CPU, to be saved or sent."""
         return replace(self, own=moved(self.own, CPU))
 
-    # --- what an engine is given to do
+    # --- jobs for an engine
 
     def local_only_job(self, al_round: int, start: Weights) -> LocalJob:
-        """Train on the client's own labels alone, until it has learnt them."""
+        """Make the job that trains on the client's own labels alone, until it has learnt them."""
         e = self.experiment
         steps = steps_per_epoch(len(self.labelled), e.batch_size)
         return LocalJob(
@@ -96,7 +96,7 @@ class Client:
         )
 
     def federated_job(self, algorithm: Algorithm, server: Server, al_round: int, fl_round: int) -> LocalJob:
-        """Train from the global weights, with the terms that the algorithm adds."""
+        """Make the job that trains from the global weights, with the terms that the algorithm adds."""
         e, terms = self.experiment, algorithm.terms(server, self.own)
         steps = e.local_epochs * steps_per_epoch(len(self.labelled), e.batch_size)
         return LocalJob(
@@ -112,7 +112,7 @@ class Client:
 
 
 def first_labels(experiment: Experiment, number: int, pool: np.ndarray, budget: int) -> np.ndarray:
-    """A random part of a client's pool, to be labelled before there is a model."""
+    """Draw the samples of a client's pool that are labelled before there is a model."""
     rng = Randomness(experiment.seed).numpy("first labels", number)
     return rng.choice(pool, min(budget, len(pool)), replace=False)
 
@@ -120,7 +120,7 @@ def first_labels(experiment: Experiment, number: int, pool: np.ndarray, budget: 
 def train_together(
     clients: Sequence[Client], engine: Engine, server: Server, al_round: int, fl_round: int
 ) -> list[Update]:
-    """One FL round of local training of these clients; `server` is what they were sent."""
+    """Train these clients for one FL round; `server` is the state that they were sent."""
     if not clients:
         return []
     e = clients[0].experiment
@@ -131,22 +131,22 @@ def train_together(
         trajectory = Trajectory(result.weights, path_length(job.rates, e.momentum))
         client.own, update = algorithm.client_end(server, client.own, trajectory, len(job.samples))
         updates.append(update)
-    engine.wait()  # the loop takes the time
+    engine.wait()  # the loop measures the time
     return updates
 
 
 def query_together(
     clients: Sequence[Client], engine: Engine, al_round: int, weights: Weights | None
 ) -> QueryPhase:
-    """What these clients ask for, by the global model `weights` and by models of their own."""
+    """Choose samples for these clients to label, with the global model `weights` and their own models."""
     if weights is None:
         return QueryPhase([Query(k, c.first, torch.zeros(len(c.first))) for k, c in enumerate(clients)])
     e, seconds = clients[0].experiment, dict[str, float]()
     strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
     models = {"global": [weights] * len(clients)}
 
-    def trained_alone(start: Weights) -> list[Weights]:
-        """Θ_k*: each client by itself, on its own labels."""
+    def train_alone(start: Weights) -> list[Weights]:
+        """Train each client by itself, on its own labels."""
         jobs = [client.local_only_job(al_round, start) for client in clients]
         return [result.weights for result in engine.train(jobs)]
 
@@ -154,11 +154,11 @@ def query_together(
         if "local" in strategy.needs:
             # One fresh initialisation for all clients, new in each AL round.
             rng = Randomness(e.seed).torch("local-only weights", al_round)
-            models["local"] = trained_alone(engine.spec.initial_weights(rng))
+            models["local"] = train_alone(engine.spec.initial_weights(rng))
         if "finetuned" in strategy.needs:
-            models["finetuned"] = trained_alone(weights)
+            models["finetuned"] = train_alone(weights)
     with engine.timed(SCORING, seconds):
-        pools = views(clients, engine, models, strategy)
+        pools = make_pools(clients, engine, models, strategy)
     with engine.timed(SELECTION, seconds):
         rngs = [Randomness(e.seed).torch("strategy", al_round, client.number) for client in clients]
         chosen = strategy.select_all(pools, clients[0].budget, rngs)
@@ -167,14 +167,14 @@ def query_together(
             require_contract(strategy, c, len(pool), client.budget)
             queries.append(Query(k, client.unlabelled[c.indices.cpu()], c.scores.cpu()))
     with engine.timed("local-only evaluation", seconds):
-        measured = [engine.evaluate(local) for local in models.get("local", [])]
-    return QueryPhase(queries, measured, seconds)
+        evaluations = [engine.evaluate(local) for local in models.get("local", [])]
+    return QueryPhase(queries, evaluations, seconds)
 
 
-def views(
+def make_pools(
     clients: Sequence[Client], engine: Engine, models: dict[str, list[Weights]], strategy: Strategy
 ) -> list[Pool]:
-    """What the strategy sees of each client; `models` are each client's weights by the model's name."""
+    """Make what the strategy sees of each client; `models` has the clients' weights by the model's name."""
     images = engine.dataset.train_images
     unlabelled = [client.unlabelled for client in clients]
     labelled = [client.labelled for client in clients]
@@ -182,21 +182,21 @@ def views(
     def weights_of(model: str) -> list[Weights]:
         if model not in models:
             raise UserError(
-                f"strategy {strategy.name} asked for the model {model!r}, there is "
+                f"strategy {strategy.name} asked for the model {model!r}, but there is only "
                 f"{' and '.join(models)}; its `needs` must name every model that it asks for"
             )
         return models[model]
 
-    @cache  # one model's outputs on all clients' samples, however many strategies or steps ask for them
+    @cache  # each model runs on all clients' samples once, however often the strategy asks
     def outputs(model: str, known: bool) -> list[Outputs]:
         samples, weights = labelled if known else unlabelled, weights_of(model)
-        if model == "global":  # one model for all: their samples in one go
+        if model == "global":  # one model for all clients: one pass over all their samples
             logits, z = engine.infer(weights[0], images[torch.cat(samples)])
             sizes = [len(s) for s in samples]
             return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
         return [Outputs(*engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]
 
-    def view(k: int) -> Pool:
+    def pool(k: int) -> Pool:
         return Pool(
             size=len(unlabelled[k]),
             classes=engine.spec.classes,
@@ -206,6 +206,6 @@ def views(
             head=lambda model: (weights_of(model)[k]["head.weight"], weights_of(model)[k]["head.bias"]),
         )
 
-    for model in strategy.needs:  # ahead of the selection, so that its time is only its own
+    for model in strategy.needs:  # before the selection, so that its time does not include inference
         outputs(model, known=False)
-    return [view(k) for k in range(len(clients))]
+    return [pool(k) for k in range(len(clients))]

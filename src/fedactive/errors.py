@@ -6,17 +6,17 @@ import difflib
 import errno
 from collections.abc import Iterable
 
-ERROR = "fedactive: "  # begins the sentence about an error
+ERROR = "fedactive: "  # begins every error message of the command line
 
 
 class UserError(Exception):
-    """Something the user can put right; its text says what and how. `exit_code` is what a command returns."""
+    """A mistake that the user can correct; the text says how. `exit_code` is what the command returns."""
 
     exit_code = 1
 
 
 class ConfigurationError(UserError):
-    """A setting that cannot work, found before any work: which field, what was given, what is allowed."""
+    """A setting that cannot work, found before any work; names the field, what was given, what is allowed."""
 
     exit_code = 2
 
@@ -35,18 +35,18 @@ class RunError(UserError):
 
 
 def unknown_name(field: str, given: object, names: Iterable[str], besides: str = "") -> ConfigurationError:
-    """The error for a name that is not in a list, with the nearest one for a typo."""
+    """Make the error for a name that is not in a list; it suggests the nearest one in case of a typo."""
     known = sorted(names)
     near = difflib.get_close_matches(str(given).lower(), known, n=1, cutoff=0.6)
     return ConfigurationError(field, given, "one of " + ", ".join(known) + besides, near[0] if near else None)
 
 
 def user_message(error: Exception) -> str | None:
-    """The sentence that a user is to hear of an error; None if there is none, and a traceback is needed."""
+    """Return the message that a user sees of an error; None if the error needs a traceback."""
     if isinstance(error, UserError):
         return f"{ERROR}{error}"
-    if isinstance(error, OSError) and error.filename is not None:  # a file that nobody may look at, say
+    if isinstance(error, OSError) and error.filename is not None:  # for example, no permission to read a file
         return f"{ERROR}{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # what was printed went to a file
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # standard output is a file on a full disk
         return f"{ERROR}{error.strerror}"
     return None

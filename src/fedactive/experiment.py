@@ -26,14 +26,14 @@ DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A federated active learning experiment. Values that depend on others are settled when it is made."""
+    """A federated active learning experiment. Values that depend on others are filled in when it is made."""
 
     dataset: str = option(
         "cifar10", "dataset (see `fedactive datasets`), or the path of an .npz file of your own", panel=DATA
     )
     dataset_sha256: str = option(
         "",
-        "the first 12 digits of the SHA-256 of a file of your own; found by itself, and if given it must fit",
+        "first 12 digits of the SHA-256 of a file of your own; computed if not given, checked if given",
         panel=DATA,
     )
     clients: int = option(10, "number of clients K", panel=DATA, low=1)
@@ -63,7 +63,7 @@ class Experiment:
     )
     selector: str = option(
         "auto",
-        "whose model chooses; auto is the strategy's own, or global where it leaves that open",
+        "whose model chooses; auto is the strategy's default",
         panel=QUERY,
         choices=("auto", "global", "local", "both", "none"),
     )
@@ -79,7 +79,7 @@ class Experiment:
     )
     rounds: int = option(
         0,
-        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others); more prolong a run",
+        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others); more extend a run",
         panel=QUERY,
         low=0,
         identity=False,
@@ -146,7 +146,7 @@ class Experiment:
         Path("runs"), "folder in which run folders are made", panel=MACHINE, identity=False
     )
 
-    # No option: the card of images that no catalogue has, as a plan between sites describes them.
+    # Not an option: the card of images that are in no catalogue; a plan between sites brings it.
     described: DatasetCard | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -162,14 +162,16 @@ class Experiment:
 
     def _settle_dataset(self) -> None:
         if self.described is not None and self.dataset != self.described.name:
-            raise ConfigurationError("dataset", self.dataset, f"{self.described.name}, which is described")
+            raise ConfigurationError("dataset", self.dataset, f"{self.described.name}, as in `described`")
         if self.card is None and is_own_file(self.dataset):
             file = find_file(self.dataset, self.data_dir, self.dataset_sha256)
             self._settle("dataset_sha256", content_of(file))
         elif self.card is None:
             raise unknown_name("dataset", self.dataset, DATASETS, ", or the path of an .npz file")
         elif self.dataset_sha256:
-            raise ConfigurationError("dataset_sha256", self.dataset_sha256, f"none with {self.dataset}")
+            raise ConfigurationError(
+                "dataset_sha256", self.dataset_sha256, f"none: {self.dataset} is not a file"
+            )
 
     def _settle_strategy(self) -> None:
         allowed = STRATEGIES[self.strategy].selectors
@@ -183,7 +185,7 @@ class Experiment:
         STRATEGIES.make(self.strategy, self.strategy_options, selector=self.selector)  # a plugin's may refuse
 
     def _settle_options(self, registry: Registry) -> None:
-        """Write the options in one way, so that the same options are the same run."""
+        """Write the options in one canonical way, so that equal options give the same run."""
         name, field = getattr(self, registry.kind), f"{registry.kind}_options"
         self._settle(field, write_pairs(registry.options(name, getattr(self, field))))
 
@@ -198,7 +200,7 @@ class Experiment:
 
     @property
     def card(self) -> DatasetCard | None:
-        """What is known of the dataset before it is read; nothing of an .npz file."""
+        """What is known of the dataset before it is read; None for an .npz file."""
         return self.described or DATASETS.get(self.dataset)
 
     @property
@@ -208,11 +210,11 @@ class Experiment:
 
     @property
     def hash(self) -> str:
-        """Ten hexadecimal digits of the fields that decide the result; where it runs is not among them.
+        """Ten hexadecimal digits: a hash of the fields that decide the result, not of where it is computed.
 
-        Defaults do not count: a setting added later leaves the names of older runs as they are. Of a file of
-        the user's own its name and content count, and not where it lies. An algorithm's options count by
-        their own names: FedProx's mu was a setting of Experiment once, and its runs keep their names.
+        Defaults do not count, so a setting added later leaves the names of older runs as they are. A file of
+        the user's own counts by its name and content, not by its folder. An algorithm's options count by
+        their own names: FedProx's mu was once a setting of Experiment, and its runs keep their names.
         """
         values = vars(self) | {"dataset": short_name(self.dataset), "algorithm_options": ""}
         identity = {
@@ -233,12 +235,12 @@ class Experiment:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], described: DatasetCard | None = None) -> Experiment:
-        """Read values of a TOML file or of flags; `described` are images that are in no catalogue."""
-        return cls(**parse(options_of(cls), upgraded(values)), described=described)
+        """Read values of a TOML file or of flags; `described` is the card of images in no catalogue."""
+        return cls(**parse(options_of(cls), upgrade(values)), described=described)
 
 
-def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as an earlier version wrote them, in today's words.
+def upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate settings of earlier versions into today's.
 
     `mu` was a setting of every experiment; now it is an option of FedProx, the only algorithm that has it.
     """
@@ -264,7 +266,7 @@ def strategy_label(experiment: Mapping[str, Any]) -> str:
 
 
 def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What sets each experiment apart from the others besides strategy and seed: `alpha 0.1, rho 5`."""
+    """Say how each experiment differs from the others besides strategy and seed: `alpha 0.1, rho 5`."""
     names = dict.fromkeys(name for experiment in experiments for name in experiment)
     same = {"strategy", "selector", "strategy_options", "seed"}
     same |= {item.name for item in options_of(Experiment) if not item.identity}

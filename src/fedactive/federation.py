@@ -1,6 +1,6 @@
 """What the loop needs of a federation: the clients, wherever they are, seen from the server.
 
-`Simulation` has all clients in this process. Between real sites the same calls become messages.
+`Simulation` holds all clients in this process. Between real sites the same calls become messages.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Query:
     scores: Tensor
 
 
-# The names, in a run's records, of what a query takes time for; evaluations are for us, not for the query.
+# What a query spends its time on, as a run's records name it. Evaluations are no part of the query.
 LOCAL_ONLY_TRAINING, SCORING, SELECTION = QUERY_PHASES = ("local-only training", "scoring", "selection")
 
 
 @dataclass(frozen=True)
 class QueryPhase:
-    """All clients' queries of an AL round, with what was learnt on the way."""
+    """All clients' queries of an AL round, with what was measured on the way."""
 
     queries: list[Query]
     local_only: list[Evaluation] = field(default_factory=list)  # the clients' local-only models, if trained
@@ -39,30 +39,32 @@ class QueryPhase:
 
 
 class Federation(Protocol):
+    """The clients as the loop calls them."""
+
     clients: int
 
     def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        """Each client chooses what to have labelled; `weights` is the global model, None in round 1."""
+        """Let each client choose samples to label; `weights` is the global model, None in round 1."""
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:
-        """Have these samples labelled: D_k grows, U_k shrinks. The labels, as far as the server may know."""
+        """Have these samples labelled: D_k grows, U_k shrinks. Return the labels that the server may know."""
 
     def labelled(self) -> list[int]:
-        """|D_k| of each client."""
+        """Return |D_k| of each client."""
 
     def start_training(self, al_round: int, weights: Weights | None) -> Server:
-        """The server's state before the first FL round: fresh weights, or `weights` to continue from."""
+        """Make the server's state for the first FL round, with fresh weights or from `weights`."""
 
     def train(
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
     ) -> list[Update]:
-        """One FL round of local training on these clients."""
+        """Train these clients locally for one FL round."""
 
     def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation | None:
-        """The global model after this FL round on the test set; None where it is not measured."""
+        """Evaluate the global model after this FL round on the test set; None where it is not measured."""
 
     def snapshot(self) -> list[State]:
-        """The algorithm's state on each client, for the checkpoint."""
+        """Return the algorithm's state of each client, for the checkpoint."""
 
     def restore(self, server: Server, snapshot: list[State]) -> Server:
-        """Go on from a checkpoint; the server's state comes back where the clients train."""
+        """Go on from a checkpoint; return the server's state on the device where the clients train."""

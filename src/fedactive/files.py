@@ -1,4 +1,4 @@
-"""Files that are whole or not there: a kill or a full disk at any moment leaves no half-written one."""
+"""Write files atomically: a kill or a full disk leaves the old file or the new one, never a part of one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fedactive.errors import RunError
 
 
 def expand_home(path: str | Path) -> Path:
-    """The path, `~` replaced by the home folder: in files and after `=` no shell does that."""
+    """Replace `~` by the home folder: in files and after `=` no shell does that."""
     return Path(os.path.expanduser(path))
 
 
 def quote(value: object) -> str:
-    """Quote a value for a shell: a path in a command that we print may have blanks in it."""
+    """Quote a value for a shell: a path in a command that we print may contain spaces."""
     return shlex.quote(str(value))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Afterwards the file has the new content or, whatever happens, still the old one."""
+    """Replace the file's content; if that fails at any point, the old content stays."""
     os.replace(write_partial(path, content), path)
 
 
 def write_partial(path: Path, content: bytes) -> Path:
-    """The content safely on disk under a temporary name beside `path`."""
+    """Write the content safely to disk under a temporary name beside `path`; return that name."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -45,9 +45,9 @@ def write_partial(path: Path, content: bytes) -> Path:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file that the user named; its folder is made if need be.
+    """Write a file that the user named; make its folder if it does not exist.
 
-    Links are followed, and what is no plain file, such as /dev/stdout, is written to, never replaced.
+    Links are followed. What is not a plain file, such as /dev/stdout, is written to and never replaced.
     """
     if path.is_dir():
         raise RunError(f"cannot write {path}: it is a folder")
@@ -57,7 +57,7 @@ def write_output(path: Path, content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
             return
-        with suppress(FileExistsError):  # be it a file: opening another one in it says so
+        with suppress(FileExistsError):  # where it is a file, the next line says so
             target.parent.mkdir(parents=True)
         partial.write_bytes(content)
         os.replace(partial, target)
@@ -68,7 +68,7 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, field: str, absent: Any) -> Any:
-    """That field of a file of ours, of the type of `absent`, which it is if there is no such file yet."""
+    """Read one field of a JSON file of ours, which has the type of `absent`; that if there is no file yet."""
     if not path.exists():
         return absent
     try:

@@ -49,7 +49,7 @@ def federated_active_learning(
                 federation.labelled(), experiment.participation, randomness.torch("participation", r, t)
             )
             updates = federation.train(state.server, r, t, participants)
-            if updates:  # none while nobody has a label: people may have skipped all they were asked
+            if updates:  # none while nobody has a label: annotators may have skipped all queries
                 state.server = algorithm.server_end(state.server, updates, federation.clients)
             trained = time.perf_counter()
             evaluation = federation.evaluate(state.server.weights, r, t)
@@ -70,7 +70,7 @@ def federated_active_learning(
 
 
 def choose_participants(labelled: list[int], share: float, rng: torch.Generator) -> list[int]:
-    """A random share of the clients that have labels to train on, at least one, in their own order."""
+    """Draw a random share of the clients that have labels to train on, at least one, in ascending order."""
     able = [k for k, count in enumerate(labelled) if count]
     count = max(1, round(share * len(able)))
     return sorted(able[i] for i in torch.randperm(len(able), generator=rng)[:count].tolist())

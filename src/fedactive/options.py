@@ -27,6 +27,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Option:
+    """One option: its type, bounds and help."""
+
     name: str
     kind: type
     default: Any
@@ -43,7 +45,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """What values it takes, in words."""
+        """The values that it takes, in words."""
         if self.choices is not None:
             return "one of " + ", ".join(map(str, self.choices))
         what = KINDS[self.kind]
@@ -62,7 +64,7 @@ def option(
     panel: str = "",
     identity: bool = True,
 ) -> Any:
-    """A dataclass field that carries its documentation and bounds."""
+    """Make a dataclass field that carries its documentation and bounds."""
     metadata = {
         "help": help,
         "panel": panel,
@@ -75,10 +77,10 @@ def option(
 
 
 def options_of(cls: Any) -> list[Option]:
-    """The options of a dataclass, or of a class that has them as attributes, as models do."""
+    """List the options of a dataclass, or of a class that has them as attributes, as models do."""
     fields: Mapping[str, Any] = getattr(cls, "__dataclass_fields__", None) or vars(cls)
     return [
-        # A Path's own type is a subclass that depends on the system.
+        # By isinstance: the type of a Path is a subclass that depends on the system.
         Option(name, next(k for k in KINDS if isinstance(f.default, k)), f.default, **f.metadata)
         for name, f in fields.items()
         if isinstance(f, dataclasses.Field) and "help" in f.metadata
@@ -86,21 +88,21 @@ def options_of(cls: Any) -> list[Option]:
 
 
 def check(item: Option, value: Any) -> Any:
-    """Return the value as the option's own type; ConfigurationError if that cannot be, or is not allowed."""
+    """Return the value as the option's own type; ConfigurationError if it has another or is not allowed."""
     if hasattr(value, "item") and hasattr(value, "dtype"):
-        value = value.item()  # a number of a numpy array, which would be written as np.float64(0.1)
+        value = value.item()  # a numpy number, which would be written as np.float64(0.1)
     if item.kind is float and type(value) is int:
         value = float(value)  # so that alpha = 1 and alpha = 1.0 are the same run
     if item.kind is Path and isinstance(value, str | Path):
         value = expand_home(value)
     if item.kind is str and isinstance(value, Path):
-        value = str(value)  # of a dataset, for one
+        value = str(value)  # for example the path of a dataset
     right_type = isinstance(value, item.kind) and isinstance(value, bool) == (item.kind is bool)
     right_type = right_type and value == value  # not NaN
     if right_type and item.choices is not None:
         if value not in item.choices:
             raise unknown_name(item.name, value, map(str, item.choices), getattr(item.choices, "hint", ""))
-        return next(choice for choice in item.choices if choice == value)  # written as it is listed
+        return next(choice for choice in item.choices if choice == value)  # as the list spells it
     too_low = right_type and item.low is not None and value < item.low
     too_high = right_type and item.high is not None and value > item.high
     if not right_type or too_low or too_high:
@@ -124,9 +126,9 @@ def parse(items: Sequence[Option], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_pairs(field: str, owner: str, cls: Any, text: str) -> dict[str, Any]:
-    """Read `a=x,b=y` as options of `cls`, checked; those that only repeat a default are left out.
+    """Read and check `a=x,b=y` as options of `cls`; leave out those that only repeat a default.
 
-    `field` is the setting that the text was given for, `owner` the name of what has these options.
+    `field` is the setting that the text was given for, `owner` the name under which `cls` is registered.
     """
     known = {item.name: item for item in options_of(cls)}
     given: dict[str, Any] = {}
@@ -137,14 +139,14 @@ def parse_pairs(field: str, owner: str, cls: Any, text: str) -> dict[str, Any]:
                 raise ConfigurationError(field, text, f"nothing: {owner} has no options")
             raise unknown_name(field, key, known)
         if key in given:
-            raise ConfigurationError(field, text, f"{key} once")
+            raise ConfigurationError(field, text, f"{key} only once")
         item = dataclasses.replace(known[key], name=f"{field}: {key}")
         given[key] = check(item, _convert(item, written))
     return {key: value for key, value in sorted(given.items()) if value != known[key].default}
 
 
 def write_pairs(options: Mapping[str, Any]) -> str:
-    """The text that `parse_pairs` reads."""
+    """Write options as the text that `parse_pairs` reads."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
@@ -162,7 +164,7 @@ def _convert(item: Option, value: Any) -> Any:
 
 
 def write_toml(items: Sequence[Option], values: Mapping[str, Any]) -> str:
-    """A commented TOML file, by panels."""
+    """Write a TOML file with a comment on each option, grouped by panels."""
     lines: list[str] = []
     for item in items:
         heading = f"# {item.panel}"
@@ -173,13 +175,13 @@ def write_toml(items: Sequence[Option], values: Mapping[str, Any]) -> str:
 
 
 def _plain(number: float) -> str:
-    """Whole numbers with all their digits."""
+    """Write a number, a whole one with all its digits."""
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, str | Path):
-        # JSON's strings are TOML's, too, but for one character that TOML wants escaped.
+        # A JSON string is a TOML string, except for one character that TOML wants escaped.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     # Python writes whole numbers, floats and inf as TOML does.
     return str(value).lower() if isinstance(value, bool) else repr(value)

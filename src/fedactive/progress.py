@@ -1,4 +1,4 @@
-"""What the loop says about itself while it runs. Terminals, logs and files show it (see laboratory)."""
+"""What the loop reports while it runs; `laboratory` shows it on terminals, in logs and in files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fedactive.experiment import Experiment
 
 
 class Progress(Protocol):
-    """Whoever wants to know how a run is going. FL rounds are counted from 0."""
+    """The listener that a run reports to. FL rounds are counted from 0."""
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
     def querying(self, al_round: int) -> None: ...
@@ -17,7 +17,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
+    """A `Progress` that shows nothing."""
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
     def querying(self, al_round: int) -> None: ...

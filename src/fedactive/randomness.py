@@ -2,7 +2,7 @@
 
 No generator is ever shared or carried along: each purpose (and round, and client) has its own, made afresh
 from the seed and the purpose's name. Two strategies with the same seed therefore share partition, first
-labels and initial weights, and a run that was killed needs no generator state to go on as if it never was.
+labels and initial weights, and a run that was killed resumes with the same draws, with no generator to save.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch
 
 @dataclass(frozen=True)
 class Randomness:
-    """The source of all chance in one run: `randomness.torch("first labels", client)`."""
+    """The source of all randomness in one run: `randomness.torch("first labels", client)`."""
 
     seed: int
 
     def integer(self, *purpose: str | int) -> int:
-        """A 63-bit integer that depends on the seed and the purpose alone."""
+        """Return a 63-bit integer that depends on the seed and the purpose alone."""
         text = "/".join(map(str, (self.seed, *purpose)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

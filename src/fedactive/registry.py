@@ -1,8 +1,8 @@
-"""What is chosen by name: strategies, algorithms and models; ours, a package's or a plugin file's.
+"""Strategies, algorithms and models by name: ours, an installed package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
-strategies and never loads PyTorch. A file `query/strategies/entropy.py` holds the strategy `entropy`; adding
-a file is all that it takes to add one.
+strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to
+add a strategy, add a file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Registry(Mapping[str, Any]):
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind  # "strategy", as in --strategy and in messages
-        self.package = package  # of ours: one module for each
-        self.classes: dict[str, Any] = {}  # as far as imported
-        self.described: tuple[str, ...] = ("name", "summary", "paper")  # what each must say of itself
-        self.validate: Callable[[Any], None] = lambda made: None  # may refuse one that was made
+        self.package = package  # of ours, one module for each
+        self.classes: dict[str, Any] = {}  # those imported so far
+        self.described: tuple[str, ...] = ("name", "summary", "paper")  # attributes that each class must have
+        self.validate: Callable[[Any], None] = lambda made: None  # may refuse what was made
         self.installed: bool = False  # have the entry points been loaded?
 
     @cached_property
@@ -71,13 +71,13 @@ class Registry(Mapping[str, Any]):
         return f", or one of your own from a file: --plugin my_{self.kind}.py"
 
     def register(self, cls: C) -> C:
-        """Class decorator: make a class known by its `name`. One's own may be registered again."""
+        """Make a class known by its `name`; a class decorator. One's own class may be registered again."""
         missing = [f for f in self.described if not hasattr(cls, f)]
         missing += sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
             raise UserError(f"{self.kind} {cls.__name__} lacks {', '.join(missing)}")
         if cls.name in self.ours and cls.__module__ != f"{self.package}.{cls.name}":
-            raise UserError(f"a {self.kind} named {cls.name} comes with fedactive, choose another name")
+            raise UserError(f"{self.kind} {cls.name} comes with fedactive; choose another name for yours")
         self.classes[cls.name] = cls
         return cls
 
@@ -86,21 +86,18 @@ class Registry(Mapping[str, Any]):
         return parse_pairs(f"{self.kind}_options", name, self[name], text)
 
     def all_options(self, name: str, text: str) -> dict[str, Any]:
-        """The same with the defaults of the others."""
+        """Read options as `options` does, and add the defaults of the others."""
         return {item.name: item.default for item in options_of(self[name])} | self.options(name, text)
 
     def make(self, name: str, text: str = "", **more: Any) -> Any:
-        """Make one with these options, and with `more` as far as it has such fields."""
-        cls = self[name]
-        fields = {
-            key: value for key, value in more.items() if key in getattr(cls, "__dataclass_fields__", {})
-        }
-        made = cls(**self.options(name, text), **fields)
+        """Make an instance with these options; of `more` it gets the fields that it has."""
+        cls, has = self[name], getattr(self[name], "__dataclass_fields__", {})
+        made = cls(**self.options(name, text), **{key: more[key] for key in more if key in has})
         self.validate(made)
         return made
 
     def load_installed(self) -> None:
-        """Import what installed packages add, once: modules named under the group `fedactive.<kind>s`."""
+        """Import, once, the modules that installed packages name as entry points of `fedactive.<kind>s`."""
         if self.installed:
             return
         self.installed = True
@@ -115,21 +112,21 @@ class Registry(Mapping[str, Any]):
     def group(self) -> str:
         return "fedactive." + (f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s")
 
-    # --- where what is not ours comes from
+    # --- the files of plugins and packages
 
     def file_of(self, name: str) -> Path | None:
-        """The file in which somebody else wrote it; None for ours."""
+        """Find the file of a plugin or a package that has this name's class; None for ours."""
         module = self[name].__module__
         path = getattr(sys.modules.get(module), "__file__", None)
         return None if module.startswith(f"{self.package}.") or path is None else Path(path)
 
     def parts_of(self, name: str, text: str) -> list[str]:
-        """The name, and those of this kind that its options name, as LoGo's micro step is."""
+        """List the name and those of this kind that its options name, such as LoGo's micro step."""
         values = self.all_options(name, text).values()
         return [name, *(value for value in values if isinstance(value, str) and value in self)]
 
     def code_of(self, name: str, text: str = "") -> str | None:
-        """A hash of the files of others that it is written in; None if there are none."""
+        """Hash the files that `file_of` finds for the name and its parts; None if all are ours."""
         found = {self.file_of(part) for part in self.parts_of(name, text)}
         hashes = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in found if file)
         if len(hashes) > 1:
@@ -142,7 +139,7 @@ ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)
 
-PLUGINS: list[Path] = []  # the files that were loaded, for worker processes to load, too
+PLUGINS: list[Path] = []  # the files that were loaded; worker processes load them too
 
 
 def load_plugin(path: Path) -> None:

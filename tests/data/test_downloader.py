@@ -133,7 +133,9 @@ def test_a_body_that_stops_half_way(svhn: Server, tmp_path: Path):
 
 def test_a_wrong_checksum(svhn: Server, tmp_path: Path):
     svhn.files["train_32x32.mat"] += b"more"
-    with pytest.raises(DataError, match=f"{svhn.url}/train_32x32.mat has not the official checksum md5:"):
+    with pytest.raises(
+        DataError, match=f"{svhn.url}/train_32x32.mat does not have the official checksum md5:"
+    ):
         download("svhn", tmp_path)
     assert everything_in(tmp_path) == []
 
@@ -273,7 +275,7 @@ def test_an_archive_gives_its_expected_members_and_nothing_else(
         ({"leave_out": "test_batch.bin"}, "does not hold the file cifar-10-batches-bin/test_batch.bin"),
         (
             {"corrupt": "test_batch.bin"},
-            "test_batch.bin of cifar.tar.gz has not the official checksum sha256:",
+            "test_batch.bin of cifar.tar.gz does not have the official checksum sha256:",
         ),
     ],
 )

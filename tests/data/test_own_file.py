@@ -110,7 +110,10 @@ BAD = {
     "several labels": ({"train_labels": np.zeros((14, 3), int)}, "train_labels have the shape"),
     "no images of a class": ({"classes": np.array([*"abcdefgh"])}, "train_labels lack 7, the class h"),
     "too few names": ({"classes": np.array([*"abc"])}, "train_labels run from 0 to 6, expected 0 to 2"),
-    "a name twice": ({"classes": np.array([*"abcdefa"])}, "classes are not two or more different names"),
+    "a name twice": (
+        {"classes": np.array([*"abcdefa"])},
+        "classes are 7 names, 6 of them different, expected two or more",
+    ),
     "numbers for names": ({"classes": np.arange(7)}, r"classes are int64 \(7,\), expected a list of names"),
 }
 
@@ -192,5 +195,5 @@ def test_content_decides_and_not_the_place(tmp_path: Path):
         load(str(path), elsewhere, content).train_images,
         load(str(elsewhere / "mine.npz"), NOWHERE).train_images,
     )
-    with pytest.raises(DataError, match=rf"mine\.npz: not the same file, its SHA-256 .*expected {content}"):
+    with pytest.raises(DataError, match=rf"mine\.npz: not the same file: its SHA-256 .*expected {content}"):
         load(str(path), NOWHERE, content)

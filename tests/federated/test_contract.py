@@ -84,7 +84,7 @@ class Broken(Algorithm):
     [
         ("own state changes", "client_end changes what it is given"),
         ("a group called weights", "cannot be called weights"),
-        ("samples", "another number of samples"),
+        ("samples", "an update counts"),
         ("the last one wins", "the order of updates matters"),
         ("a weight is lost", "layer.weight|norm.running_var"),
         ("state grows", "has the groups"),
@@ -96,7 +96,7 @@ def test_what_an_algorithm_breaks_is_named(how, reason):
 
 
 def test_names_of_ours_are_taken_and_parts_must_be_there():
-    with pytest.raises(UserError, match="algorithm named fedavg comes with fedactive"):
+    with pytest.raises(UserError, match="algorithm fedavg comes with fedactive"):
         register(type("Mine", (Broken,), {"name": "fedavg"}))
     with pytest.raises(UserError, match="algorithm Bare lacks name, summary, paper, server_end"):
         register(type("Bare", (Algorithm,), {}))

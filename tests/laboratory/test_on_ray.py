@@ -75,7 +75,7 @@ def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monke
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nonsense"])
 def test_a_cluster_that_is_not_there_is_told_at_once(small, monkeypatch, address):
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(ConfigurationError, match=r"RAY_ADDRESS: .* HOST:PORT of a Ray that is running"):
+    with pytest.raises(ConfigurationError, match=r"RAY_ADDRESS: .* HOST:PORT of a running Ray"):
         laboratory.run(small(federation="flower-simulation"))
 
 

@@ -29,7 +29,7 @@ def test_a_resumed_run_says_so(small, capsys):
 def test_a_run_that_begins_after_the_shared_round_does_not_say_that_it_resumes(small, capsys):
     Lines().begin(small(fl_rounds=12), fl_rounds_done=12)
     assert capsys.readouterr().out == (
-        "logo, seed 1: going on from the shared AL round 1, after 12 FL rounds\n"
+        "logo, seed 1: continuing from the shared AL round 1, after 12 FL rounds\n"
     )
 
 

@@ -221,7 +221,7 @@ def normed():
 
 def test_a_model_of_the_users_own_script_is_trained_without_workers(digits):
     odd(lambda model: None).__module__ = "__main__"
-    with pytest.warns(UserWarning, match="model odd is in no file that workers read"):
+    with pytest.warns(UserWarning, match="workers cannot import model odd"):
         engine = make_engine(ModelSpec("odd", (1, 8, 8), 10), digits, Recipe(), "cpu", 2, 3)
     assert isinstance(engine, SequentialEngine)
 

@@ -29,12 +29,12 @@ def test_options_become_parameters():
         (
             "logo",
             "micro=margin,micro=entropy",
-            "strategy_options: 'micro=margin,micro=entropy' was given, allowed is micro once",
+            "strategy_options: 'micro=margin,micro=entropy' was given, allowed is micro only once",
         ),
         (
             "logo",
             "micro=entropy, micro = entropy",
-            "strategy_options: 'micro=entropy, micro = entropy' was given, allowed is micro once",
+            "strategy_options: 'micro=entropy, micro = entropy' was given, allowed is micro only once",
         ),
         (
             "random",

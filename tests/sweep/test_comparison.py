@@ -69,9 +69,9 @@ class Deadly(STRATEGIES["random"]):
     grid = [small(strategy="deadly"), small(**longer)]
     deadly, other = Comparison(grid, 2, [plugin], Console(file=io.StringIO())).run()
     assert deadly.failed
-    assert deadly.last_line().startswith("the process of this run ended, see")
+    assert deadly.last_line().startswith("the process of this run died, see")
     assert not other.failed
-    assert "the process of this run ended" in other.log.read_text()
+    assert "the process of this run died" in other.log.read_text()
     alone = run(small(**longer, runs_dir=tmp_path / "alone"))
     pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.folder / "metrics.parquet"))
 

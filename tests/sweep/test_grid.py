@@ -22,7 +22,7 @@ def test_the_grid_is_every_combination_and_a_selector_is_only_for_those_that_hav
     assert len(expand({"alpha": ["0.1", "inf"], "dataset": "digits"})) == 2
     with pytest.raises(ConfigurationError, match="did you mean 'logo'"):
         expand({"strategy": ["random", "lgo"]})
-    with pytest.raises(ConfigurationError, match=r"seed: .* allowed is a list of values that is not empty"):
+    with pytest.raises(ConfigurationError, match=r"seed: .* allowed is a list with at least one value"):
         expand({"seed": []})
 
 

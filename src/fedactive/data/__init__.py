@@ -1,4 +1,4 @@
-"""Datasets: the catalogue of them, reading them from disk, and fetching their official files.
+"""Datasets: their catalogue, how they are read from disk, and how their official files are downloaded.
 
 The names below are imported when first used, so that the catalogue is there without PyTorch.
 """

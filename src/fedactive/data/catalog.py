@@ -1,4 +1,4 @@
-"""The catalogue: what is known of every dataset before a single file is read."""
+"""The catalogue: what is known of every dataset before any file is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedactive.data.readers import Parts
 
 @dataclass(frozen=True)
 class OfficialFile:
-    """A file as its authors publish it."""
+    """A file as the authors of a dataset publish it."""
 
     name: str
     checksum: str  # "md5:..." or "sha256:..."
@@ -22,10 +22,10 @@ class OfficialFile:
 
 @dataclass(frozen=True)
 class Layout:
-    """One form in which a dataset lies on disk: its files, where to look for them and how to read one."""
+    """One form of a dataset on disk: its files, the folders to look in, and the reader of a file."""
 
     files: tuple[OfficialFile, ...]
-    folders: tuple[str, ...]  # below the data folder, in the order of looking; downloads go to the first
+    folders: tuple[str, ...]  # below the data folder, searched in this order; downloads go to the first
     read: Callable[[Path], Parts]
 
 
@@ -42,10 +42,10 @@ class DatasetCard:
     std: tuple[float, ...]
     licence: str
     layouts: tuple[Layout, ...] = ()  # in order of preference; downloads give the first
-    archive: OfficialFile | None = None  # when the files of the first layout are published as one .tar.gz
+    archive: OfficialFile | None = None  # if the files of the first layout are published as one .tar.gz
     built_in: Callable[[], Parts] | None = None  # reads a dataset that needs no files
-    label_until: int = 60  # percent of the pool that the paper labels in all
-    unsupported: str = ""  # the sentence that says why it cannot be loaded, empty when it can
+    label_until: int = 60  # percent of the pool that the paper labels in total
+    unsupported: str = ""  # why it cannot be loaded, as a sentence; empty if it can
 
     @property
     def non_commercial(self) -> bool:
@@ -53,7 +53,7 @@ class DatasetCard:
 
 
 def _reader(module: str, function: str = "read") -> Callable[..., Any]:
-    """A function of `readers`, imported when first called: it needs NumPy, the catalogue does not."""
+    """Make a reader that is imported when first called: it needs NumPy, the catalogue does not."""
 
     def read(*path: Path) -> Any:
         return getattr(import_module(f"fedactive.data.readers.{module}"), function)(*path)
@@ -161,7 +161,7 @@ SVHN = DatasetCard(
 def _idx_layouts(
     url: str, folders: tuple[str, ...], digests: dict[str, tuple[str, str]]
 ) -> tuple[Layout, ...]:
-    """The layouts of a dataset in idx files, from the md5 of each .gz and of what is inside it."""
+    """Make the layouts of a dataset in idx files, from the md5 of each .gz and of its content."""
     packed = _files("md5", {f"{name}.gz": packed for name, (packed, _) in digests.items()}, url)
     unpacked = _files("md5", {name: unpacked for name, (_, unpacked) in digests.items()})
     read = _reader("idx")
@@ -181,7 +181,7 @@ MNIST_LAYOUTS = _idx_layouts(
 
 FASHION_MNIST_LAYOUTS = _idx_layouts(
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-    ("fashion_mnist", "fashion_mnist/raw", "FashionMNIST/raw"),  # not "", where the same names mean mnist
+    ("fashion_mnist", "fashion_mnist/raw", "FashionMNIST/raw"),  # not "": there these names mean mnist
     {
         "train-images-idx3-ubyte": ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
         "train-labels-idx1-ubyte": ("25c81989df183df01b3e8a0aad5dffbe", "9018921c3c673c538a1fc5bad174d6f9"),

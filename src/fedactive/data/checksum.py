@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def checksum(path: Path, algorithm: str) -> str:
-    """Such as "sha256:..."; an OSError if the file cannot be read."""
+    """Hash a file, as "sha256:..."; OSError if it cannot be read."""
     status = path.stat()
     return _digest(path.resolve(), algorithm, status.st_size, status.st_mtime_ns)
 
 
 def is_official(path: Path, published: str) -> bool:
-    """Whether the file is byte for byte the published one."""
+    """Return whether the file has the published checksum; False if it cannot be read."""
     try:
         return checksum(path, published.partition(":")[0]) == published
     except OSError:

@@ -30,7 +30,7 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all labels and some images: which dataset this is, whatever its name."""
+        """A hash of all labels and some images, which tells datasets apart whatever their names."""
         found = hashlib.sha256(repr((self.train_images.shape, self.test_images.shape)).encode())
         for tensor in (self.train_labels, self.test_labels, self.train_images[::97], self.test_images[::97]):
             found.update(tensor.cpu().numpy().tobytes())

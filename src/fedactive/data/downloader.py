@@ -1,4 +1,4 @@
-"""Fetch official files: into a scratch folder first, into place only once their checksums are right."""
+"""Download official files: first into a scratch folder, then into place once their checksums are right."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def download(name: str, data_dir: Path, progress: Progress | None = None) -> str:
-    """Put the official files of a dataset below `data_dir`; the sentence returned says what was done.
+    """Download the official files of a dataset below `data_dir`; return a sentence that says what was done.
 
-    Files that are already official stay; others of the same name are replaced. Whatever goes wrong, no
-    half-written file ever bears the name of a dataset's file.
+    Files that are already official stay; others of the same name are replaced. If anything goes wrong, no
+    partial file is left under the name of a dataset's file.
     """
     card = find_card(name)
     if not card.layouts:
@@ -40,7 +40,7 @@ def download(name: str, data_dir: Path, progress: Progress | None = None) -> str
             target.mkdir(parents=True, exist_ok=True)
             for path in arrived:
                 os.replace(path, target / path.name)
-    except OSError as error:  # the network's errors too, as are a full disk and a forbidden folder
+    except OSError as error:  # the network, a full disk or a folder without permission
         source = card.archive or wanted[0]
         raise DataError(
             f"{name} could not be downloaded from {source.url} to {data_dir}: {_root_cause(error)}"
@@ -71,7 +71,7 @@ def _fetch(file: OfficialFile, scratch: Path, progress: Progress | None) -> Path
 
 
 def _extract(archive: Path, folder: str, wanted: list[OfficialFile], scratch: Path) -> list[Path]:
-    """Copy the wanted members, named one by one: nothing else in the archive is ever written to disk."""
+    """Copy the wanted files out of the archive by name; nothing else in it is written to disk."""
     paths = []
     with tarfile.open(archive) as members:
         for file in wanted:
@@ -91,11 +91,11 @@ def _extract(archive: Path, folder: str, wanted: list[OfficialFile], scratch: Pa
 
 def _verify(path: Path, file: OfficialFile, source: str) -> None:
     if not is_official(path, file.checksum):
-        raise DataError(f"{source} has not the official checksum {file.checksum}, so nothing of it was kept")
+        raise DataError(f"{source} does not have the official checksum {file.checksum}; it was not kept")
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """The innermost error, such as "Connection refused", which the layers around it bury in their words."""
+    """Find the innermost error, such as "Connection refused": the ones around it only repeat it at length."""
     while deeper := error.__cause__ or error.__context__:
         error = deeper
     return error
@@ -114,7 +114,7 @@ class _Bar:
 
     @total.setter
     def total(self, size: int) -> None:
-        self._progress.update(self._task, total=size or None)  # zero: the server did not say
+        self._progress.update(self._task, total=size or None)  # zero if the server did not say
 
     def update(self, amount: int) -> None:
         self._progress.advance(self._task, amount)

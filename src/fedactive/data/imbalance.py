@@ -13,16 +13,16 @@ from fedactive.errors import ConfigurationError
 
 
 def long_tail(labels: NDArray[np.int64], rho: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The sorted indices of the images kept; which images of a class these are is drawn from `rng`."""
+    """Return the sorted indices of the images kept; `rng` draws which images of a class these are."""
     keep = long_tail_sizes(np.bincount(labels), rho)
     kept = [rng.permutation(np.flatnonzero(labels == c))[:size] for c, size in enumerate(keep)]
     return np.sort(np.concatenate(kept))
 
 
 def long_tail_sizes(sizes: NDArray[np.int64], rho: float) -> NDArray[np.int64]:
-    """What each class keeps: n_max·(1/rho)^(c/(C-1)), n_max the largest class, or all it has if fewer."""
+    """Return what each class keeps: n_max·(1/rho)^(c/(C-1)), n_max the largest class; all if it has fewer."""
     if not 1 <= rho < np.inf:
-        raise ConfigurationError("rho", rho, "a number from 1 (nothing removed) upwards")
+        raise ConfigurationError("rho", rho, "a number, 1 (all images are kept) or more")
     largest = int(sizes.max())
     if rho > largest:
         at_most = f"at most {largest}, the images of the largest class, so that every class keeps one"

@@ -1,4 +1,4 @@
-"""From a name and a folder to a dataset: find the files, read them, and trust nothing that was read."""
+"""Load a dataset by its name: find the files, read them, and check all that was read."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class DataWarning(UserWarning):
 
 @dataclass(frozen=True)
 class FileReport:
-    """What `check` found out about one file."""
+    """What `check` found about one file."""
 
     path: Path
-    checksum: Literal["official", "different", "missing", "own"]  # own: a file that nobody else published
-    problem: str | None  # why the file cannot be used; None when it reads well
+    checksum: Literal["official", "different", "missing", "own"]  # own: a file of the user, never published
+    problem: str | None  # why the file cannot be used; None if it can
     content: str = ""  # what is in a file of the user's own
 
     @property
@@ -43,9 +43,9 @@ class FileReport:
 
 
 def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
-    """Read a dataset from the files below `data_dir`; warns when they are not the official ones.
+    """Read a dataset from the files below `data_dir`; warn if they are not the official ones.
 
-    The name may be the path of a file of the user's own; if `sha256` is given, that must be its content's.
+    The name may be the path of a file of the user's own; `sha256`, if given, must match its content.
     """
     if is_own_file(name):
         return load_own_file(find_file(name, data_dir, sha256))
@@ -55,14 +55,13 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
     layout, folder = _nearest_place(card, data_dir)
     if missing := _missing(layout, folder):
         raise DataError(
-            f"{name}: {_listed(missing)} not found (looked in {_listed(_folders(card, data_dir))}); "
+            f"{name}: {', '.join(missing)} not found (looked in {', '.join(_folders(card, data_dir))}); "
             f"get it with: fedactive data get {name} --data-dir {quote(data_dir)}"
         )
     parts = join(folder, [_read(card, layout, folder / file.name) for file in layout.files])
-    foreign = [file.name for file in not_official(layout, folder)]
-    if foreign:
+    if foreign := ", ".join(file.name for file in not_official(layout, folder)):
         warnings.warn(
-            f"{name}: not the official checksum, used because it reads well: {_listed(foreign)} in {folder}",
+            f"{name}: not the official checksum, used because it reads well: {foreign} in {folder}",
             DataWarning,
             stacklevel=2,
         )
@@ -70,7 +69,7 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
 
 
 def check(name: str, data_dir: Path) -> list[FileReport]:
-    """Look at every file of a dataset, not only at the first bad one; a built-in dataset has no files."""
+    """Check every file of a dataset, also after a bad one; a built-in dataset has no files."""
     if is_own_file(name):
         return [_check_own_file(find_file(name, data_dir))]
     card = find_card(name)
@@ -95,7 +94,7 @@ def check(name: str, data_dir: Path) -> list[FileReport]:
     if len(readable) == len(layout.files):
         try:
             join(folder, readable)
-        except DataError as error:  # each file is sound, but they do not belong together
+        except DataError as error:  # each file is sound, but they do not fit together
             reports = [replace(report, problem=str(error)) for report in reports]
     return reports
 
@@ -111,14 +110,14 @@ def _check_own_file(path: Path) -> FileReport:
 
 
 def find_classes(name: str, data_dir: Path, sha256: str = "") -> tuple[str, ...]:
-    """The names of a dataset's classes, without reading its images."""
+    """Return the names of a dataset's classes, without reading its images."""
     if is_own_file(name):
         return class_names(find_file(name, data_dir, sha256))
     return find_card(name).classes
 
 
 def find_card(name: str) -> DatasetCard:
-    """The catalogue's entry for a dataset that can be used."""
+    """Return the catalogue's entry of a dataset; DataError if it cannot be used."""
     if name not in DATASETS:
         raise unknown_name("dataset", name, DATASETS)
     card = DATASETS[name]
@@ -128,16 +127,16 @@ def find_card(name: str) -> DatasetCard:
 
 
 def places(card: DatasetCard, data_dir: Path) -> Iterator[tuple[Layout, Path]]:
-    """Every form and folder in which the dataset may lie, the preferred one first."""
+    """Yield every layout and folder in which the dataset may be, the preferred ones first."""
     for layout in card.layouts:
         for folder in layout.folders:
             yield layout, data_dir / folder
 
 
 def _nearest_place(card: DatasetCard, data_dir: Path) -> tuple[Layout, Path]:
-    """Where the fewest files are missing, so that an incomplete copy is named by the files it lacks.
+    """Find where the fewest files are missing, so that the error for an incomplete copy names what it lacks.
 
-    Of several complete copies the official one: another may be damaged.
+    Among several complete copies prefer the official one: another may be damaged.
     """
     lacking = {place: len(_missing(*place)) for place in places(card, data_dir)}
     nearest = [place for place, count in lacking.items() if count == min(lacking.values())]
@@ -156,10 +155,6 @@ def _missing(layout: Layout, folder: Path) -> list[str]:
 
 def _folders(card: DatasetCard, data_dir: Path) -> list[str]:
     return list(dict.fromkeys(str(folder) for _, folder in places(card, data_dir)))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names)
 
 
 def _read(card: DatasetCard, layout: Layout, path: Path) -> Parts:

@@ -1,6 +1,6 @@
 """A dataset of the user's own: an .npz file in MedMNIST's layout, given by its path in place of a name.
 
-Any two files may have the same name, so a run is known by the file's content. `own_images` reads it.
+Two files may have the same name, so a run is named by the file's content. `own_images` reads the file.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def is_own_file(dataset: str) -> bool:
 
 
 def short_name(dataset: str) -> str:
-    """What a dataset is called in the names of runs: a file by its stem."""
+    """Return the dataset's name as it appears in names of runs; for a file that is its stem."""
     if not is_own_file(dataset):
         return dataset
     return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(dataset).stem).strip("-")[:60] or "data"
 
 
 def find_file(dataset: str, data_dir: Path, sha256: str = "") -> Path:
-    """The file, which must have the content that `sha256` says if it is given.
+    """Find the file; if `sha256` is given, its content must match.
 
-    Then the data folder will do as well: content, not place, makes it the same file.
+    It may then also be in the data folder: the content makes it the same file, not the path.
     """
     places = [expand_home(dataset), *([data_dir / Path(dataset).name] if sha256 else [])]
     there = [path for path in places if path.is_file()]
@@ -41,12 +41,12 @@ def find_file(dataset: str, data_dir: Path, sha256: str = "") -> Path:
         if sha256 in ("", content_of(path)):
             return path
     raise DataError(
-        f"{there[0]}: not the same file, its SHA-256 begins with {content_of(there[0])}, expected {sha256}"
+        f"{there[0]}: not the same file: its SHA-256 begins with {content_of(there[0])}, expected {sha256}"
     )
 
 
 def content_of(path: Path) -> str:
-    """The digits that stand for the file's content."""
+    """Return the first digits of the SHA-256 of the file."""
     try:
         return checksum(path, "sha256").removeprefix("sha256:")[:DIGITS]
     except OSError as error:

@@ -1,7 +1,7 @@
 """Read the images of a file of the user's own.
 
-Nothing is known of it beforehand. Its form is that of the first image, and pixels are normalised by their own
-mean and standard deviation.
+Nothing is known of it beforehand. All images must have the shape of the first, and pixels are normalised by
+their own mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedactive.data.own_file import short_name
 from fedactive.data.readers import Array, bad_file, medmnist
 from fedactive.data.soundness import form, guarded, join, require_sound
 
-SIDES = range(4, 1025)  # pixels; all models take these
+SIDES = range(4, 1025)  # pixels; all models accept these
 PIXELS = 2**22  # counted at a time
 
 
@@ -39,7 +39,7 @@ def load_own_file(path: Path) -> Dataset:
 
 
 def class_names(path: Path) -> tuple[str, ...]:
-    """Those in the file, or else as many numbers as the training images have different labels."""
+    """Return the names in the file; without any, a number for each different training label."""
     names, labels = guarded(medmnist.read_classes, path)
     if names is None:
         different = np.unique(labels)
@@ -49,20 +49,21 @@ def class_names(path: Path) -> tuple[str, ...]:
     if names.dtype.kind != "U" or names.ndim != 1:
         raise bad_file(path, f"classes are {names.dtype} {names.shape}, expected a list of names")
     if len(set(names)) != len(names) or len(names) < 2:
-        raise bad_file(path, "classes are not two or more different names")
+        counts = f"{len(names)} names, {len(set(names))} of them different"
+        raise bad_file(path, f"classes are {counts}, expected two or more, all different")
     return tuple(map(str, names))
 
 
 def _require_every_class(path: Path, labels: Array, classes: tuple[str, ...]) -> None:
-    """A class that has a name but no images cannot be learned: one of the two is a mistake."""
+    """Refuse a class that has a name but no training images: it cannot be learnt."""
     present = set(np.unique(labels).tolist())
     for c in range(len(classes)):
         if c not in present:
-            raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}")
+            raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}; every class needs images")
 
 
 def mean_and_std(images: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Per channel, of pixels scaled to [0, 1]; from counts, so that they are the same on every machine."""
+    """Compute mean and deviation per channel, of pixels in [0, 1]; by counts, so that machines agree."""
     values = np.arange(256) / 255
     at_a_time = max(1, PIXELS // images[0, 0].size)
     means, stds = [], []
@@ -73,5 +74,5 @@ def mean_and_std(images: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
         mean = float(counts @ values / counts.sum())
         variance = float(counts @ (values - mean) ** 2 / counts.sum())
         means.append(mean)
-        stds.append(max(variance**0.5, 1 / 255))  # a channel of one value would leave nothing to divide by
+        stds.append(max(variance**0.5, 1 / 255))  # a constant channel would mean a division by 0
     return tuple(means), tuple(stds)

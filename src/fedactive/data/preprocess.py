@@ -1,4 +1,4 @@
-"""From uint8 pixels to network inputs, a batch at a time on the device where the images live."""
+"""Turn uint8 pixels into network inputs, a batch at a time on the device where the images are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was read is not trusted: arrays of the wrong kind, form or number are refused, the file named."""
+"""Check what was read: refuse arrays of the wrong type, shape or number, and name the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def guarded(read: Callable[[Path], T], path: Path) -> T:
-    """What the reader makes of the file."""
+    """Read the file; turn whatever goes wrong in the reader into a DataError."""
     try:
         return read(path)
     except DataError:
@@ -26,7 +26,7 @@ def guarded(read: Callable[[Path], T], path: Path) -> T:
 
 
 def require_sound(path: Path, parts: Parts, image_shape: tuple[int, ...], classes: int) -> None:
-    """Refuse what are not images of this shape (channels, height, width) or labels below `classes`."""
+    """Refuse images of another shape (channels, height, width) and labels outside 0 to classes - 1."""
     for role, array in parts.items():
         if problem := _problem(role, array, image_shape, classes):
             raise bad_file(path, f"{role} {problem}")
@@ -34,7 +34,7 @@ def require_sound(path: Path, parts: Parts, image_shape: tuple[int, ...], classe
 
 
 def _problem(role: str, array: Array, image_shape: tuple[int, ...], classes: int) -> str | None:
-    """What is wrong with an array, if anything."""
+    """Say what is wrong with an array; None if nothing is."""
     if array.ndim == 0 or len(array) == 0:
         return "are empty"
     if role.endswith("images"):
@@ -53,7 +53,7 @@ def _problem(role: str, array: Array, image_shape: tuple[int, ...], classes: int
 
 
 def form(image_shape: tuple[int, ...]) -> str:
-    """(channels, height, width) the way people say it: 28x28x3."""
+    """Write (channels, height, width) as people do: 28x28x3."""
     channels, *sides = image_shape if len(image_shape) == 3 else (1, *image_shape)
     return "x".join(map(str, [*sides, channels]))
 
@@ -66,12 +66,12 @@ def compare_counts(where: Path, parts: Parts) -> None:
 
 
 def join(folder: Path, files: list[Parts]) -> Parts:
-    """The parts of all files, those of the same role one after the other."""
+    """Join the parts of all files, those of the same role one after the other."""
     joined: Parts = {}
     for role in ("train_images", "train_labels", "test_images", "test_labels"):
         arrays = [parts[role] for parts in files if role in parts]
         count = sum(len(array) for array in arrays)
-        # Written into a fresh array, so that the result is contiguous whatever the order of the source.
+        # Into a new array, so that the result is contiguous whatever the memory order of the source.
         dtype = np.uint8 if role.endswith("images") else np.int64
         joined[role] = np.concatenate(
             arrays, out=np.empty((count, *arrays[0].shape[1:]), dtype), casting="same_kind"

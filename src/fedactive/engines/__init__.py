@@ -1,4 +1,4 @@
-"""How the training of many clients is computed; the sequential engine is the definition."""
+"""Engines compute the training of many clients; the sequential engine is the definition."""
 
 from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.device import choose_device, own_stream, usable_cores

@@ -1,4 +1,4 @@
-"""All clients at once on a GPU: data, batches, steps and early stopping stay there; the host replays graphs.
+"""Train all clients at once on a GPU, where data, batches and early stopping stay; the host replays graphs.
 
 Memory for K clients of P parameters and batches of B, beside the dataset, in bytes:
 
@@ -7,7 +7,7 @@ Memory for K clients of P parameters and batches of B, beside the dataset, in by
 
 that is weights, momentum and gradient (and start and drift for FedProx and SCAFFOLD), and the activations of
 those clients whose passes overlap. For cnn4 and 32x32 images in bfloat16 it is 13 MB per client at B = 64.
-More clients than fit are trained in several goes.
+If not all clients fit, they are trained in several groups.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
 from fedactive.models.contract import why_not_batched
 
-if TYPE_CHECKING:  # it needs Triton, which is only there beside a GPU
+if TYPE_CHECKING:  # it needs Triton, which comes with torch for CUDA
     from fedactive.engines.cnn4.inference import Inference
 
-WIDEST = 128  # more clients in one graph make it longer to record and no faster
+WIDEST = 128  # a graph of more clients takes longer to record and is no faster
 
 
 @final
@@ -52,11 +52,11 @@ class BatchedEngine(Engine):
         self.widest = WIDEST
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            self.widest = max(1, min(WIDEST, self.fitting(free // 2)))
+            self.widest = max(1, min(WIDEST, self.count_fitting(free // 2)))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results = [LocalResult(job.start, 0) for job in jobs]
-        # The largest first: clients of like size sit fewer steps out.
+        # The largest first: clients of similar size wait for each other for fewer steps.
         waiting = sorted(
             (k for k, job in enumerate(jobs) if len(job.samples)), key=lambda k: -len(jobs[k].samples)
         )
@@ -65,7 +65,7 @@ class BatchedEngine(Engine):
             try:
                 trained = self.train_together([jobs[k] for k in now])
             except torch.cuda.OutOfMemoryError:
-                self.give_room(len(now))
+                self.halve_width(len(now))
                 continue
             for k, result in zip(now, trained, strict=True):
                 results[k] = result
@@ -94,7 +94,7 @@ class BatchedEngine(Engine):
         return self.inference(weights, pixels)
 
     def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
-        """A stack of at least this width; recording one takes seconds, so a somewhat wider one will do."""
+        """Return a stack of at least this width; reuse a wider one, because recording takes seconds."""
         fitting = [key for key in self.stacks if key[1] == terms and width <= key[0] <= 2 * width]
         key = min(fitting, default=(width, terms))
         if key not in self.stacks:
@@ -103,8 +103,8 @@ class BatchedEngine(Engine):
             )
         return self.stacks[key]
 
-    def fitting(self, memory: int) -> int:
-        """How many clients fit into this many bytes, by the formulas above."""
+    def count_fitting(self, memory: int) -> int:
+        """Compute how many clients fit into this many bytes, by the formulas above."""
         weights = Layout.of(self.model.named_parameters()).length * 4 * 5
         if self.kind is not BranchStack:
             from fedactive.engines.cnn4.stack import CNN4Stack
@@ -116,12 +116,12 @@ class BatchedEngine(Engine):
         at_once = min(STREAMS, max(1, memory // (weights + activations)))
         return (memory - at_once * activations) // weights
 
-    def give_room(self, width: int) -> None:
-        """Out of memory: train fewer clients at a time from now on."""
+    def halve_width(self, width: int) -> None:
+        """After running out of memory, train fewer clients at a time from now on."""
         self.close()
         torch.cuda.empty_cache()
         if width == 1:
-            raise RunError("not even one client's training fits into the GPU's memory; use --device cpu")
+            raise RunError("the GPU's memory is too small to train a single client; use --device cpu")
         self.widest = width // 2
         warnings.warn(
             f"the GPU's memory is too small for {width} clients at once; going on with {self.widest}",
@@ -131,11 +131,11 @@ class BatchedEngine(Engine):
     def close(self) -> None:
         self.stacks.clear()
         self.inference = None
-        gc.collect()  # a stack refers to itself, and would keep its memory until chance has it collected
+        gc.collect()  # a stack refers to itself, so only the collector frees its memory
 
 
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:
-    """The stack with kernels of its own where it knows the model."""
+    """Choose the stack with its own kernels where they support the model."""
     if images.is_cuda:
         from fedactive.engines.cnn4.stack import CNN4Stack
 
@@ -145,7 +145,7 @@ def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]
 
 
 def saved_bytes(spec: ModelSpec) -> int:
-    """Bytes that the backward pass keeps of one image, in float32."""
+    """Measure the bytes that the backward pass keeps of one image, in float32."""
     model = spec.build()
     seen: dict[int, int] = {}
 

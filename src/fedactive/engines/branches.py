@@ -1,7 +1,7 @@
-"""The gradients of many clients for any model: one compiled pass, run once per client side by side.
+"""The gradients of many clients for any model: one compiled pass, run for all clients side by side.
 
 On a GPU one client's pass is too small to fill the device. Weights are inputs of the compiled pass, so it is
-compiled once; recorded for every client as a branch of its own in one CUDA graph, the branches overlap.
+compiled once. It is recorded for every client as a branch of one CUDA graph, and the branches overlap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BranchStack(Stack):
         self.names = list(self.layout.places)
         self.norms = [name for name, part in self.model.named_modules() if isinstance(part, BatchNorm)]
         self.after = torch.zeros_like(self.statistics)
-        # What autocast would make of the weights in every client's pass by itself is made once for all.
+        # Autocast would round the weights in every client's pass; here they are rounded once for all.
         low = self.recipe.precision == "bf16"
         self.rounded = self.parameters.to(torch.bfloat16) if low else self.parameters
         self.factors = [name for name, (_, shape) in self.layout.places.items() if len(shape) > 1]
@@ -39,18 +39,18 @@ class BranchStack(Stack):
         self.leaves = [self.leaves_of(k) for k in range(self.width)]
         self.gradient_views = [self.layout.views(row) for row in self.gradient]
         cuda = self.parameters.is_cuda
-        self.loss = compiled(self.mean_loss) if cuda else self.mean_loss
+        self.loss = compile_loss(self.mean_loss) if cuda else self.mean_loss
         self.streams = [torch.cuda.Stream() for _ in range(min(self.width, STREAMS))] if cuda else []
 
     def leaves_of(self, k: int) -> Weights:
-        """What client k's loss is a function of."""
+        """Return the tensors that client k's loss is a function of."""
         exact, rounded = self.layout.views(self.parameters[k]), self.layout.views(self.rounded[k])
         parameters = {name: (rounded if name in self.factors else exact)[name] for name in self.names}
         statistics = self.buffer_layout.views(self.after[k])
         return (
             self.weights[k]
             | {name: value.detach().requires_grad_() for name, value in parameters.items()}
-            | {after(name): value for name, value in statistics.items()}
+            | {name_after(name): value for name, value in statistics.items()}
         )
 
     def mean_loss(self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class BranchStack(Stack):
                 loss = self.loss(leaves, images[k], self.targets[k], self.present[k])
                 gradients = torch.autograd.grad(loss, [leaves[name] for name in self.names])
                 found = dict(zip(self.names, gradients, strict=True))
-                for names in (self.factors, self.summands):  # in one go as far as they are of one type
+                for names in (self.factors, self.summands):  # one copy for all tensors of one type
                     torch._foreach_copy_(
                         [self.gradient_views[k][name] for name in names], [found[name] for name in names]
                     )
@@ -84,13 +84,13 @@ class BranchStack(Stack):
         self.statistics.copy_(self.after)
 
 
-def compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # used where we want them, see Engine
-    # Every stack has a version of its own. PyTorch keeps 8 of a function, then runs it as it stands.
+def compile_loss(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # `Engine` decides where they are used
+    # Every stack compiles its own version. After 8 versions PyTorch would run the function uncompiled.
     torch._dynamo.config.recompile_limit = 1024
     return torch.compile(loss)
 
 
-def after(name: str) -> str:
-    """Where a BatchNorm leaves the next value of its running mean or variance."""
+def name_after(name: str) -> str:
+    """Name the buffer in which a BatchNorm leaves the next value of its running mean or variance."""
     return name.replace("running_mean", "mean_after").replace("running_var", "variance_after")

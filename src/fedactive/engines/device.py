@@ -1,4 +1,4 @@
-"""What there is to train on."""
+"""The device to train on: a GPU if torch can use one, the CPU and its cores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedactive.errors import ConfigurationError
 
 
 def choose_device(device: str) -> torch.device:
-    """`auto` is the GPU where there is one that torch can use."""
+    """Return the device; `auto` is the GPU if there is one that torch can use."""
     reason = why_no_gpu()
     if device == "cuda" and reason:
         raise ConfigurationError("device", device, f"auto or cpu on this machine: {reason}")
@@ -23,8 +23,8 @@ def choose_device(device: str) -> torch.device:
 
 
 def why_no_gpu() -> str | None:
-    """In a few words, why torch has no GPU to offer; None if it has one."""
-    with warnings.catch_warnings(record=True) as said:  # where the driver is too old, torch says so here
+    """Say in a few words why torch cannot use a GPU; None if it can."""
+    with warnings.catch_warnings(record=True) as said:  # torch warns here if the driver is too old
         warnings.simplefilter("always")
         if torch.cuda.is_available():
             return None
@@ -40,14 +40,14 @@ def warn_once(sentence: str) -> None:
 
 
 def usable_cores() -> int:
-    """The cores this process may run on, where the system can tell, else all of them."""
+    """Count the cores that this process may use; all cores where the system cannot tell."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def own_stream() -> torch.cuda.StreamContext:
-    """A stream for one of several threads that train side by side.
+    """Make a stream for one of several threads that train side by side.
 
-    CUDA hands round the same 32 streams of each priority. Graphs are recorded on those of normal priority;
-    were this one of them, what the thread does could become part of a graph that another one is recording.
+    CUDA has only 32 streams of each priority and reuses them. Graphs are recorded on streams of normal
+    priority. On one of these, the thread's work could become part of a graph that another thread records.
     """
     return torch.cuda.stream(torch.cuda.Stream(priority=-1))

@@ -1,4 +1,4 @@
-"""What an engine is: it trains K clients' models and returns K weights, and it runs models on images.
+"""An engine trains K clients' models and returns K weights, and it runs models on images.
 
 The sequential engine is the definition; every other engine must agree with it.
 """
@@ -35,39 +35,39 @@ class Engine(ABC):
         self.normalise = Normalise(dataset.mean, dataset.std, device)
         self.model = prepared_model(spec, device)
         if device.type == "cuda":
-            # Convolutions are what takes time. All other products stay exact: a query's distances need it.
+            # Convolutions take most of the time. All other products stay exact, as a query's distances need.
             torch.backends.cudnn.allow_tf32 = recipe.precision != "fp32"
             torch.backends.cuda.matmul.allow_tf32 = False
 
     @abstractmethod
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
-        """The jobs' results, in the jobs' order."""
+        """Run the jobs; return their results in the same order."""
 
     def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and embeddings of uint8 images under these weights."""
+        """Compute logits and embeddings of uint8 images under these weights."""
         self.model.load_state_dict(weights)
         return infer(self.model, pixels, self.normalise, self.recipe.precision)
 
     def evaluate(self, weights: Weights) -> Evaluation:
-        """How good these weights are on the dataset's test images."""
+        """Evaluate these weights on the dataset's test images."""
         logits, _ = self.infer(weights, self.dataset.test_images)
         return evaluate(logits, self.dataset.test_labels, self.spec.classes)
 
     @contextmanager
     def timed(self, phase: str, seconds: dict[str, float]) -> Iterator[None]:
-        """Note under `phase` how long the block takes, until all is done that it began."""
+        """Write to seconds[phase] how long the block takes, including its work on the device."""
         begun = time.perf_counter()
         yield
         self.wait()
         seconds[phase] = time.perf_counter() - begun
 
     def wait(self) -> None:
-        """Until all is done that was begun: a GPU works on while its host goes ahead."""
+        """Wait until the device has finished: a GPU still works when its calls have returned."""
         if self.device.type == "cuda":
             torch.cuda.current_stream(self.device).synchronize()
 
     def close(self) -> None:  # noqa: B027 - most engines have nothing to close
-        """Give back what the engine holds."""
+        """Release processes and memory."""
 
     def __enter__(self) -> Engine:
         return self
@@ -77,7 +77,7 @@ class Engine(ABC):
 
 
 def prepared_model(spec: ModelSpec, device: torch.device) -> Classifier:
-    """Build the model; UserError if it is not one that engines can train."""
+    """Build the model for training; UserError if engines cannot train it."""
     model = spec.build()
     require_sound(model, spec)
     model.draws = draws_in_training(model, spec.image_shape)

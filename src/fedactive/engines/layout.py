@@ -1,4 +1,4 @@
-"""Where the tensors of a model lie in one long row, of which there is one for each client."""
+"""The layout of a model's tensors in one long row; each client has one such row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads ca
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each of some tensors lies in a row."""
+    """The position of each tensor in a row."""
 
     places: dict[str, tuple[int, torch.Size]]
     length: int
@@ -31,9 +31,9 @@ class Layout:
         return Layout(places, end)
 
     def view(self, rows: Tensor, name: str) -> Tensor:
-        """The tensor of that name in a row or, with clients in front, in all rows; channels last."""
+        """View the tensor of that name in a row or, with clients in front, in all rows; channels last."""
         begin, shape = self.places[name]
-        # In one operation, not in four that follow from each other: there are many names.
+        # In one operation instead of four: there are many names.
         strides = rows.stride()[:-1] + channels_last(shape)
         return rows.as_strided(rows.shape[:-1] + shape, strides, rows.storage_offset() + begin)
 
@@ -41,14 +41,14 @@ class Layout:
         return {name: self.view(row, name) for name in self.places}
 
     def pack(self, weights: Weights, row: Tensor) -> None:
-        """Write these weights, as far as they are part of the layout, into a row."""
+        """Write those of these weights that are part of the layout into a row."""
         views = {name: view for name, view in self.views(row).items() if name in weights}
         if views:
             torch._foreach_copy_(list(views.values()), [weights[name] for name in views])
 
 
 def channels_last(shape: torch.Size) -> tuple[int, ...]:
-    """The strides of a tensor of that shape, with convolutions' channels innermost."""
+    """Return the strides of a tensor of that shape, with channels of convolutions innermost."""
     if len(shape) == 4:
         _, into, height, width = shape
         return (height * width * into, 1, width * into, into)

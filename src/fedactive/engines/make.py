@@ -1,4 +1,4 @@
-"""The engine for a device."""
+"""Choose the engine for a device."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from fedactive.models.contract import why_not_batched
 def make_engine(
     spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: str, workers: int, clients: int
 ) -> Engine:
-    """All clients at once on a GPU, side by side on several cores, else one after another.
+    """Make the engine: all clients at once on a GPU, side by side on several cores, else one after another.
 
-    workers = 0: one per core.
+    `workers` is the number of processes on a CPU; 0 means one per core.
     """
     place = choose_device(device)
     if place.type == "cuda":
-        # Its kernels are written in Triton, which comes with torch for CUDA on Linux, but not everywhere.
+        # The batched engine needs Triton, which comes with torch for CUDA on Linux, but not everywhere.
         if importlib.util.find_spec("triton"):
             reason = why_not_batched(spec.build(), spec.image_shape)
             if not reason:
                 return BatchedEngine(spec, dataset, recipe, place)
-            warn_once(f"clients are trained one after another, because model {spec.name} needs it: {reason}")
+            warn_once(f"clients are trained one after another because of model {spec.name}: {reason}")
         return SequentialEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
     if count > 1 and MODELS[spec.name].__module__ == "__main__":
-        warn_once(f"clients are trained one after another: model {spec.name} is in no file that workers read")
+        warn_once(f"clients are trained one after another: workers cannot import model {spec.name}")
         count = 1
     if count > 1:
         return ParallelEngine(spec, dataset, recipe, count)

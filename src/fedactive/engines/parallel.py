@@ -1,4 +1,4 @@
-"""Clients side by side on the CPU: one worker process per core, one thread each.
+"""Train clients side by side on the CPU: one worker process per core, one thread each.
 
 One client's step is too small to keep several cores busy, so this is faster than threads inside the step, and
 it gives exactly the sequential engine's result.
@@ -24,9 +24,9 @@ from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.models import MODELS, ModelSpec
 
-# Activations are freed and allocated again at every step. By default glibc hands blocks of this size back to
-# the system each time, and a quarter of the time goes into mapping fresh pages; workers keep them instead, in
-# huge pages where the system has them. Elsewhere these variables mean nothing.
+# Activations are freed and allocated again at every step. By default glibc returns blocks of this size to the
+# system each time, and a quarter of the time goes into mapping fresh pages. With these variables workers keep
+# them, in huge pages where the system has them. Without glibc the variables have no effect.
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
@@ -41,7 +41,7 @@ class ParallelEngine(Engine):
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, workers: int) -> None:
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
         self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
-        with tempfile.TemporaryFile() as file:  # it has no name: however this process ends, nothing is left
+        with tempfile.TemporaryFile() as file:  # without a name: nothing is left, however this process ends
             dataset.train_images.numpy().tofile(file)
             for _ in range(workers):
                 ours, theirs = Pipe()
@@ -52,7 +52,7 @@ class ParallelEngine(Engine):
                     [sys.executable, "-c", program],
                     pass_fds=[theirs.fileno(), file.fileno()],
                     stdin=subprocess.DEVNULL,
-                    process_group=0,  # Ctrl-C is for the main process alone, which then closes the pipe
+                    process_group=0,  # Ctrl-C reaches only the main process, which then closes the pipe
                     env=os.environ | KEEP_MEMORY,
                 )
                 theirs.close()
@@ -62,7 +62,7 @@ class ParallelEngine(Engine):
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results: dict[int, LocalResult] = {}
-        # The longest jobs first, so that no worker is left alone with one at the end.
+        # The longest jobs first, so that no worker still has a long one when the others are done.
         waiting = sorted(range(len(jobs)), key=lambda i: len(jobs[i].samples))
         busy: dict[Connection, int] = {}
         free = [pipe for pipe, _ in self.workers]
@@ -89,6 +89,6 @@ class ParallelEngine(Engine):
     def close(self) -> None:
         for pipe, process in self.workers:
             pipe.close()
-            process.terminate()  # its current job is of no use to anybody now
+            process.terminate()  # the result of its current job is not needed
             process.wait()
         self.workers = []

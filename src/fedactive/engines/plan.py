@@ -1,7 +1,7 @@
-"""What all clients do at each step, worked out before the first one: the batched engine's timetable.
+"""The batched engine's plan: what every client does at each step, computed before the first step.
 
-Clients go through their epochs together. One that has fewer batches than the others sits the rest of the
-epoch out, and the short last batch of an epoch has empty places. So every step has the same shape.
+Clients go through their epochs together. One that has fewer batches than the others pauses for the rest of
+the epoch, and the short last batch of an epoch has empty places. So every step has the same shape.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from fedactive.federated.local_sgd import LocalJob, Recipe
 
 @dataclass(frozen=True)
 class Plan:
-    """`rows[epoch, step, client]` is a `Row`: one whole step is one contiguous piece of memory."""
+    """The steps of all clients. `rows[epoch, step, client]` is a `Row`; one step is contiguous in memory."""
 
     rows: Tensor
 
     @staticmethod
     def of(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Plan:
-        """The plan of these jobs, followed by clients that do nothing up to `width`."""
+        """Plan these jobs; the clients after them, up to `width`, do nothing."""
         epochs = max(job.epochs for job in jobs)
         counts = [len(job.samples) for job in jobs]
         longest, batch = max(counts), recipe.batch_size
         steps = steps_per_epoch(longest, batch)
-        # Filled here and sent in one piece each: on a GPU it is the number of operations that costs.
+        # Filled on the host and sent in one copy each: on a GPU the number of operations is what costs.
         held = np.zeros((2, len(jobs), 1, longest), dtype=np.int64)  # codes and targets
         over = np.zeros((len(jobs), epochs, 1), dtype=np.bool_)
         rates = np.zeros((epochs, steps, width))
@@ -59,9 +59,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Row:
-    """Views of one step's piece of the plan, for each client.
+    """Views of one step of the plan, for all clients.
 
-    Whole numbers and rates share one int64 tensor, so that a step begins with a single small copy.
+    Integers and rates share one int64 tensor, so that a step begins with a single small copy.
     """
 
     code: Tensor  # (clients, batch): 2·sample, + 1 if mirrored; -1: an empty place

@@ -1,4 +1,4 @@
-"""One client after another, on any device."""
+"""Train one client after another, on any device."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SequentialEngine(Engine):
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         # Float sums depend on how threads share the work: one thread per client makes the result the same
         # on every machine and in every engine that trains clients side by side.
-        with threads(1):
+        with limit_threads(1):
             return [
                 train(self.model, self.dataset.train_images, self.normalise, self.recipe, job) for job in jobs
             ]
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
+def limit_threads(count: int) -> Iterator[None]:
     """Let torch use `count` CPU threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)

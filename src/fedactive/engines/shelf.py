@@ -1,4 +1,4 @@
-"""The engine of an experiment, kept for the next one that trains alike."""
+"""Keep the engine of an experiment for the next one with the same training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedactive.models import ModelSpec
 
 
 class EngineShelf:
-    """Keeps the engine of the last run, and replaces it when the next run trains differently."""
+    """Keeps the engine of the last run, and replaces it if the next run needs another."""
 
     def __init__(self) -> None:
         self.key: object = None
@@ -32,7 +32,7 @@ class EngineShelf:
     def close(self) -> None:
         if self.engine is not None:
             self.engine.close()
-        self.engine = None  # its data leave the device before another's come there
+        self.engine = None  # frees its data on the device before the next engine's are loaded
 
     def __enter__(self) -> EngineShelf:
         return self

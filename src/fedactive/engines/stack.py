@@ -3,8 +3,8 @@
 A client is a row of `parameters` and one of `statistics` (those of BatchNorm). So what is the same for every
 parameter (the update, loading, saving) is one operation on one tensor, for all clients and layers.
 
-How the gradients come about is left to the two kinds of stack: `BranchStack` for any model, `CNN4Stack` with
-kernels of its own.
+The gradients are computed by the two kinds of stack: `BranchStack` for any model, `CNN4Stack` with its own
+kernels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, autocas
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import BatchNorm, Classifier
 
-COMPILING = Lock()  # held by one thread of a process at a time; the compilers keep no order themselves
+COMPILING = Lock()  # the compilers are not safe for several threads at once
 
 
 class Stack(ABC):
-    """Abstract; `width` clients that train in step. `terms` says which terms beside the loss they have."""
+    """Abstract; `width` clients that train in step. `terms`: do they have a proximal term, and a drift?"""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Stack(ABC):
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
-        self.enough = torch.full((width,), torch.inf, device=device)  # at which accuracy
+        self.enough = torch.full((width,), torch.inf, device=device)  # the accuracy at which they do
         self.graph: torch.cuda.CUDAGraph | None = None
         _, channels, height, breadth = images.shape
         rows = (width, recipe.batch_size)
@@ -82,12 +82,12 @@ class Stack(ABC):
         self.present = torch.zeros(rows, dtype=torch.bool, device=device)
 
     def dtype(self) -> torch.dtype:
-        """What the batch is made of."""
+        """Return the type of the batch's images."""
         return torch.float32
 
     @abstractmethod
     def gradients(self) -> None:
-        """Each client's ∇ℓ(w) on its `batch` into `gradient`; BatchNorm's statistics are brought up to date.
+        """Write each client's ∇ℓ(w) on its `batch` to `gradient`, and update BatchNorm's statistics.
 
         `batch` is (clients, batch, height, breadth, channels), `targets` and `present` are (clients, batch).
         """
@@ -95,10 +95,10 @@ class Stack(ABC):
     # --- a job's beginning and end
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
-        """Begin these jobs; what is left of the stack's width does nothing."""
+        """Begin these jobs; the rest of the stack's width does nothing."""
         if self.graph is None and self.parameters.is_cuda:
-            self.graph = record(self.whole_step)  # nobody is active yet, so that nothing moves meanwhile
-        # Nearly always all clients begin at one point, which is then brought here only once.
+            self.graph = record(self.whole_step)  # no client is active yet, so recording changes no weights
+        # Nearly always all clients start from the same weights, which are then copied here only once.
         self.begin(0, jobs[0].start)
         for rows in (self.parameters, self.statistics, *self.buffers.values()):
             rows[1 : len(jobs)] = rows[0]
@@ -132,12 +132,12 @@ class Stack(ABC):
             self.statistics[:count].clone(),
             {name: buffer[:count].clone() for name, buffer in self.buffers.items()},
         )
-        # Only who may stop early has to be asked how far they got, which waits for the device.
+        # Reading the steps waits for the device; it is needed only where clients may stop early.
         steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
         return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, buffers: Weights) -> list[Weights]:
-        """Views of each client's tensors, by name, in the model's own order."""
+        """Make views of each client's tensors, by name, in the model's own order."""
         views = self.layout.views(parameters) | self.buffer_layout.views(statistics) | buffers
         names = list(self.model.state_dict())
         of_clients = zip(*(views[name].unbind(0) for name in names), strict=True)
@@ -146,7 +146,7 @@ class Stack(ABC):
     # --- a step
 
     def step(self, row: Tensor) -> None:
-        """One step of every client, as this row of the plan says."""
+        """Make one step of every client, as this row of the plan says."""
         self.row.copy_(row)
         if self.graph is None:
             self.whole_step()
@@ -172,7 +172,7 @@ class Stack(ABC):
             self.gather()
 
     def gather(self) -> None:
-        """The images of this step, mirrored and normalised, their classes, and which places are filled."""
+        """Collect this step's images, mirrored and normalised, their classes, and which places are filled."""
         row = Row.of(self.row)
         self.present.copy_((row.code >= 0) & self.active[:, None])
         self.targets.copy_(row.targets.clamp_min(0))
@@ -181,7 +181,7 @@ class Stack(ABC):
         self.batch.copy_(images.permute(0, 2, 3, 1).view_as(self.batch))
 
     def descend(self) -> None:
-        """g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v, for clients that move."""
+        """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""
         rates, moving = Row.of(self.row).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w
@@ -198,12 +198,12 @@ class Stack(ABC):
 
     @torch.no_grad()
     def stop(self) -> bool:
-        """Clients that have learnt their own samples well enough stop; has everyone?"""
+        """Stop clients that have learnt their own samples well enough; return whether all have."""
         self.active &= self.own_accuracy() < self.enough
         return not bool(self.active.any())
 
     def own_accuracy(self) -> Tensor:
-        """By client, as far as they may stop."""
+        """Measure the accuracy of each client that may stop early, on its own samples."""
         accuracy = torch.zeros_like(self.enough)
         device = self.images.device
         self.model.eval()
@@ -211,7 +211,7 @@ class Stack(ABC):
             parts = job.samples.to(device).split(inference_batch(self.images))
             logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
             right = (logits.argmax(1) == job.labels.to(device)).sum()
-            accuracy[k] = right / len(job.labels)  # a GPU's mean() of 99 in 100 may be less than 0.99
+            accuracy[k] = right / len(job.labels)  # on a GPU mean() of 99 in 100 may be below 0.99
         return accuracy
 
     def logits(self, weights: Weights, pixels: Tensor) -> Tensor:
@@ -222,15 +222,15 @@ class Stack(ABC):
 
 
 def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """A CUDA graph of this work: all its kernels, ready to be started by one call."""
+    """Record a CUDA graph of this work: all its kernels, to be started by one call."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with COMPILING:
         with torch.cuda.stream(side):
-            for _ in range(3):  # what is compiled or chosen at the first time is not part of the work
+            for _ in range(3):  # compiling and tuning at the first call must not be recorded
                 work()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads' work goes on
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may work meanwhile
             work()
     return graph

@@ -1,6 +1,6 @@
-"""What surrounds the gradients in a step, as two GPU kernels instead of two dozen.
+"""The rest of a step beside the gradients, as two GPU kernels instead of two dozen.
 
-They do what `Stack.gather` and `Stack.descend` say in PyTorch, which is what runs on a CPU.
+They do what `Stack.gather` and `Stack.descend` do in PyTorch, which is what runs on a CPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def gather(stack: Stack) -> None:
 
 def descend(stack: Stack) -> None:
     length, batch = stack.layout.length, stack.recipe.batch_size
-    absent = stack.velocity  # anything: it is not read
+    absent = stack.velocity  # a placeholder that is not read
     descend_kernel[(stack.width, triton.cdiv(length, ELEMENTS))](
         stack.parameters, stack.velocity, stack.gradient,
         absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
@@ -46,7 +46,7 @@ def descend(stack: Stack) -> None:
 @triton.jit
 def gather_kernel(images, row, active, scale, shift, batch, targets, present, BATCH: tl.constexpr,
                   CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, SIZE: tl.constexpr):
-    """One image of one client: mirrored if the plan says so, normalised, channels last."""
+    """Load one image of one client: mirrored if the plan says so, normalised, channels last."""
     client, n = tl.program_id(0), tl.program_id(1)
     plan = row + client * (2 * BATCH + 1)
     code = tl.load(plan + n)
@@ -70,7 +70,7 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, BA
 def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
                    LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, START: tl.constexpr,
                    DRIFT: tl.constexpr, SIZE: tl.constexpr):
-    """Some of the parameters of one client, if it has anything to learn from in this step."""
+    """Update some parameters of one client, if it has samples in this step."""
     client, part = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
     moving = tl.max(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.int32), 0) > 0

@@ -1,7 +1,7 @@
 """A worker process of the parallel engine.
 
-It reads jobs from a pipe and writes results to it, until the pipe closes; so it also ends by itself when the
-main process is killed. A program of its own, not a multiprocessing child: those import the user's script a
+It reads jobs from a pipe and writes results to it until the pipe closes, so it also ends when the main
+process is killed. It is a program of its own, not a multiprocessing child: those import the user's script a
 second time, which breaks every script without a main guard.
 """
 
@@ -24,7 +24,7 @@ from fedactive.registry import load_plugin
 
 
 def pack(weights: Weights) -> dict[str, Any]:
-    """Weights as numpy arrays: torch would pass them through shared memory, one open file per tensor."""
+    """Turn weights into numpy arrays: torch would send them by shared memory, an open file per tensor."""
     return {name: value.numpy() for name, value in weights.items()}
 
 
@@ -73,8 +73,8 @@ def serve(pipe: Connection, images_file: int) -> None:
 
 
 def main(pipe: int, images_file: int) -> None:
-    """Both are descriptors of open files."""
+    """Run a worker; both arguments are file descriptors."""
     torch.set_num_threads(1)
-    # The pipe ends when the main process is gone or has closed the engine, be it in the middle of a message.
+    # The pipe closes when the main process ends or closes the engine, perhaps in the middle of a message.
     with contextlib.suppress(EOFError, OSError):
         serve(Connection(pipe), images_file)

@@ -1,4 +1,4 @@
-"""How clients train, and how updates become the next global model; `algorithms/` has a file for each way."""
+"""How clients train, and how updates become the next global model. `algorithms/` has one file for each."""
 
 from fedactive.federated.aggregation import average, shares
 from fedactive.federated.algorithm import (

@@ -1,4 +1,4 @@
-"""The mean that all algorithms here begin with."""
+"""The weighted mean of updates that all our algorithms begin with."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fedactive.federated.weights import Weights, weighted_mean
 
 
 def average(updates: Sequence[Update]) -> Weights:
-    """Θ = Σ_k |D_k|/|D| Θ_k."""
+    """Average the weights: Θ = Σ_k |D_k|/|D| Θ_k."""
     return weighted_mean([u.weights for u in updates], [u.samples for u in updates])
 
 
 def shares(updates: Sequence[Update]) -> list[float]:
-    """p_k = |D_k|/|D|."""
+    """Compute p_k = |D_k|/|D|."""
     total = sum(update.samples for update in updates)
     return [update.samples / total for update in updates]

@@ -7,9 +7,9 @@ One FL round, for the server's state s and each participating client's own state
     c_k, update  = algorithm.client_end(s, c_k, path_k, n_k)    the update is all that travels
     s            = algorithm.server_end(s, updates, clients)
 
-What an algorithm remembers, on either side, and what its updates carry beside the weights are groups of named
-tensors (`State`). Only the algorithm looks into them; checkpoints, device moves, the wire format and the
-checks between sites follow from the names and shapes.
+What an algorithm remembers on server and clients, and what its updates carry beside the weights, are groups
+of named tensors (`State`). Only the algorithm looks into them; checkpoints, device moves, the wire format and
+the checks between sites follow from the names and shapes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ register = ALGORITHMS.register
 
 @dataclass(frozen=True)
 class Server:
+    """The server's state: the global model, and what the algorithm remembers."""
+
     weights: Weights  # Θ: parameters and buffers
-    parameters: tuple[str, ...] = ()  # the names among them that SGD moves
+    parameters: tuple[str, ...] = ()  # the names of the weights that SGD moves
     state: State = field(default_factory=dict)  # the algorithm's own
 
     def to(self, device: torch.device) -> Server:
@@ -41,7 +43,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Terms:
-    """μ of the proximal term and a constant drift, both added to the gradient."""
+    """What a client adds to its gradient: μ of the proximal term, and a constant drift."""
 
     proximal: float = 0.0
     drift: Weights | None = None
@@ -49,24 +51,26 @@ class Terms:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A client's local training as the server's formulas see it: where it ended and how far it could go."""
+    """A client's local training as algorithms see it: where it ended and how far it could go."""
 
     weights: Weights  # Θ_k
-    length: float  # by how much a constant unit gradient would have moved a weight
+    length: float  # how far a constant gradient of 1 would have moved a weight
 
 
 @dataclass(frozen=True)
 class Update:
+    """What a client sends after local training."""
+
     samples: int  # |D_k|
     weights: Weights
-    state: State = field(default_factory=dict)  # what the algorithm sends beside them
+    state: State = field(default_factory=dict)  # what the algorithm sends beside the weights
 
     def to(self, device: torch.device) -> Update:
         return replace(self, weights=placed(self.weights, device), state=moved(self.state, device))
 
 
 class Algorithm(ABC):
-    """Abstract; the algorithms themselves are final. Their options are fields made with `option`."""
+    """A federated algorithm. Abstract; the algorithms are final, and their options are made with `option`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `fedactive algorithms`
@@ -75,32 +79,32 @@ class Algorithm(ABC):
     # --- at the beginning of an AL round
 
     def start(self, weights: Weights, parameters: Sequence[str]) -> State:
-        """The server's own state; `parameters` are the names that SGD moves."""
+        """Make the server's own state; `parameters` are the names that SGD moves."""
         return {}
 
     def client_start(self, server: Server) -> State:
-        """A client's own state; `server` is what the client was sent."""
+        """Make a client's own state; `server` is what the client was sent."""
         return {}
 
     # --- in each FL round
 
     def broadcast(self, server: Server) -> State:
-        """What of the server's state clients are sent along with the weights."""
+        """Choose what part of the server's state clients are sent along with the weights."""
         return {}
 
     def terms(self, server: Server, own: State) -> Terms:
-        """What a client adds to its gradient."""
+        """Return what a client adds to its gradient."""
         return Terms()
 
     def client_end(
         self, server: Server, own: State, trajectory: Trajectory, samples: int
     ) -> tuple[State, Update]:
-        """A client's new state, and its update."""
+        """Return a client's new state and its update."""
         return own, Update(samples, trajectory.weights)
 
     @abstractmethod
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        """The server after one FL round; `clients` counts those that sat it out, too."""
+        """Return the server after one FL round; `clients` also counts those that did not take part."""
 
     # --- the same for all algorithms
 
@@ -108,17 +112,17 @@ class Algorithm(ABC):
         return Server(weights, tuple(parameters), self.start(weights, parameters))
 
     def sent(self, server: Server) -> Server:
-        """The server as clients see it."""
+        """Return the server as clients see it."""
         return replace(server, state=self.broadcast(server))
 
     def example_update(self, server: Server) -> Update:
-        """An update of the form that clients send, to compare theirs with."""
+        """Make an update of the form that clients send, to compare theirs with."""
         seen = self.sent(server)
         return self.client_end(seen, self.client_start(seen), Trajectory(server.weights, 1.0), 1)[1]
 
 
 def sends_more_than_weights(algorithm: Algorithm) -> bool:
-    """Do its updates carry state of its own? What covers an update's weights would not cover that."""
+    """Return whether updates carry state; clipping and noise, which cover weights, would not cover it."""
     server = algorithm.start_server({"w": torch.zeros(1)}, ["w"])
     return bool(algorithm.example_update(server).state)
 

@@ -13,19 +13,19 @@ from torch import Tensor
 
 
 def shuffled(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
-    """One random order of range(count) per epoch, as (epochs, count)."""
+    """Draw one random order of range(count) per epoch, as (epochs, count)."""
     return _hash(seed, epochs, count, device).argsort(dim=1, stable=True)
 
 
 def mirrored(seed: int, epochs: int, count: int, device: torch.device | None = None) -> Tensor:
-    """For each epoch and place in the order a fair coin, as booleans (epochs, count)."""
+    """Toss a fair coin for each epoch and place in the order, as booleans (epochs, count)."""
     return _hash(~seed, epochs, count, device).lt(0)  # the sign bit of another stream
 
 
 def shuffled_together(
     seeds: Sequence[int], epochs: int, counts: Sequence[int], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The orders and coins of many clients, as (clients, epochs, largest count), -1 after a client's last."""
+    """Draw orders and coins of many clients: (clients, epochs, largest count), -1 after a client's last."""
     largest = max(counts)
     seed, count = torch.tensor([seeds, counts], device=device)[:, :, None, None]
     beyond = torch.arange(largest, device=device) >= count
@@ -35,12 +35,12 @@ def shuffled_together(
 
 
 def steps_per_epoch(count: int, batch_size: int) -> int:
-    """The last batch is kept, however short."""
+    """Count the batches of an epoch; a last short one is kept."""
     return -(-count // batch_size)
 
 
 def _hash(seed: int | Tensor, epochs: int, count: int, device: torch.device | None) -> Tensor:
-    """The 64-bit finaliser of SplitMix (Steele et al., OOPSLA 2014) over a counter; int64 wraps around."""
+    """Hash a counter by SplitMix's 64-bit finaliser (Steele et al., OOPSLA 2014); int64 wraps around."""
     epoch = torch.arange(epochs, device=device)[:, None]
     position = torch.arange(count, device=device)[None, :]
     x = (epoch * 2**32 + position + 1) * -7046029254386353131 + seed
@@ -50,5 +50,5 @@ def _hash(seed: int | Tensor, epochs: int, count: int, device: torch.device | No
 
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:
-    """Logical shift: torch's own keeps the sign."""
+    """Shift without sign extension, which torch's own shift does."""
     return torch.bitwise_and(x >> bits, 2 ** (64 - bits) - 1)

@@ -1,4 +1,4 @@
-"""The contract every federated algorithm keeps, as a check to call in the tests of your own.
+"""The contract that every federated algorithm keeps, as a check for the tests of your own.
 
 from fedactive.federated.contract import check_algorithm
 check_algorithm(MyAlgorithm())
@@ -20,8 +20,8 @@ PARAMETERS = ("layer.weight", "head.bias")
 
 
 def check_algorithm(algorithm: Algorithm) -> None:
-    """Try an algorithm through some FL rounds; AssertionError says what it breaks."""
-    globally = torch.random.get_rng_state()
+    """Run an algorithm for a few FL rounds; AssertionError says what it breaks."""
+    global_state = torch.random.get_rng_state()
     check_rest(algorithm)
     server = algorithm.start_server(example_weights(0), PARAMETERS)
     own = [algorithm.client_start(algorithm.sent(server)) for _ in range(3)]
@@ -29,12 +29,13 @@ def check_algorithm(algorithm: Algorithm) -> None:
     for fl_round in range(3):
         sent = algorithm.sent(server)
         updates = []
-        for k in range(3) if fl_round != 1 else (0, 2):  # once a client sits out
+        for k in range(3) if fl_round != 1 else (0, 2):  # in one round a client does not take part
             terms = call_purely(algorithm.terms, sent, own[k])
-            assert set(terms.drift or {}) <= set(PARAMETERS), "a drift for something that SGD does not move"
+            extra = set(terms.drift or {}) - set(PARAMETERS)
+            assert not extra, f"terms give a drift for {sorted(extra)}, which SGD does not move"
             trajectory = Trajectory(example_weights(10 * fl_round + k + 1), 0.1 * (k + 1))
             own[k], update = call_purely(algorithm.client_end, sent, own[k], trajectory, 10 + k)
-            assert update.samples == 10 + k, "an update with another number of samples"
+            assert update.samples == 10 + k, f"an update counts {update.samples} samples, not {10 + k}"
             require_form("an update's weights", update.weights, form.weights)
             require_groups("an update", update.state, form.state)
             updates.append(update)
@@ -46,11 +47,11 @@ def check_algorithm(algorithm: Algorithm) -> None:
             assert bool(torch.isfinite(value).all()), f"{name} is not finite"
             assert torch.allclose(value, other_way.weights[name], atol=1e-5), "the order of updates matters"
         server = restore_from_checkpoint(after)
-    assert torch.equal(globally, torch.random.get_rng_state()), "torch's global generator was used"
+    assert torch.equal(global_state, torch.random.get_rng_state()), "torch's global generator was used"
 
 
 def check_rest(algorithm: Algorithm) -> None:
-    """Where no client moves, the server stays where it is."""
+    """Check that the server stays where it is if no client moves."""
     server = algorithm.start_server(example_weights(0), PARAMETERS)
     sent, still = algorithm.sent(server), Trajectory(example_weights(0), 0.1)
     updates = [algorithm.client_end(sent, algorithm.client_start(sent), still, 5)[1] for _ in range(2)]
@@ -60,7 +61,7 @@ def check_rest(algorithm: Algorithm) -> None:
 
 
 def example_weights(seed: int) -> Weights:
-    """Weights as of a small model: two parameters, a statistic of BatchNorm, a counter."""
+    """Make the weights of a small model: two parameters, a statistic of BatchNorm, a counter."""
     rng = torch.Generator().manual_seed(seed)
     return {
         "layer.weight": torch.randn(3, 2, generator=rng),
@@ -71,7 +72,7 @@ def example_weights(seed: int) -> Weights:
 
 
 def call_purely(function: Any, *arguments: Any) -> Any:
-    """What the function returns; it must return the same again, and leave what it was given as it was."""
+    """Call a function that must be pure: it returns the same again and does not change its arguments."""
     kept = deepcopy(arguments)
     first, again = function(*arguments), function(*arguments)
     assert flatten(arguments) == flatten(kept), f"{function.__name__} changes what it is given"
@@ -80,7 +81,7 @@ def call_purely(function: Any, *arguments: Any) -> Any:
 
 
 def flatten(thing: Any) -> list[Any]:
-    """All numbers in nested values, to compare."""
+    """List all numbers in nested values, to compare them."""
     if isinstance(thing, Tensor):
         return [thing.tolist()]
     if isinstance(thing, dict):
@@ -105,7 +106,7 @@ def require_form(what: str, given: Weights, wanted: Weights) -> None:
 
 
 def restore_from_checkpoint(server: Server) -> Server:
-    """The server as it comes back from a checkpoint, which holds nothing but plain tensors."""
+    """Return the server as it comes back from a checkpoint, which holds only plain tensors."""
     buffer = io.BytesIO()
     torch.save({"weights": server.weights, "state": server.state}, buffer)
     plain = torch.load(io.BytesIO(buffer.getvalue()), weights_only=True)

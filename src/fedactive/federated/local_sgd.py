@@ -1,11 +1,11 @@
-"""Training on one client: mini-batch SGD on what is labelled there. This is the definition.
+"""Train one client: mini-batch SGD on its labelled samples. This is the definition for all engines.
 
     g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift        v = m·v + g        w = w - η·v
 
 λ is the weight decay, m the momentum, η the learning rate. μ > 0 is FedProx, a drift is SCAFFOLD; plain
 FedAvg and local-only training have neither. The velocity v is fresh for every job.
 
-The step is written out, as torch.optim.SGD takes a second of imports in every process that trains.
+The step is written out because torch.optim.SGD takes a second to import in every process that trains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seeded
 
-# Images of at most 32x32 at a time: enough to keep the device busy, little enough to fit.
+# Images of 32x32 at a time: enough to keep the device busy, few enough to fit.
 INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}
 
 
@@ -40,7 +40,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class LocalJob:
-    """One client's training: from `start`, on these samples, for `epochs` epochs."""
+    """One client's training: from `start`, on these samples, for so many epochs."""
 
     start: Weights
     samples: Tensor  # positions in the training images
@@ -56,12 +56,12 @@ class LocalJob:
 @dataclass(frozen=True)
 class LocalResult:
     weights: Weights
-    steps: int  # SGD steps really made
+    steps: int  # SGD steps made; fewer than planned after an early stop
 
 
 @lru_cache  # the same for many clients and rounds
 def path_length(rates: tuple[float, ...], momentum: float) -> float:
-    """How far these steps carry a weight whose gradient is always 1: Σ_t η_t·(1 + m + ... + m^t)."""
+    """Compute how far these steps move a weight whose gradient is always 1: Σ_t η_t·(1 + m + ... + m^t)."""
     length = velocity = 0.0
     for rate in rates:
         velocity = momentum * velocity + 1.0
@@ -73,7 +73,7 @@ def train(
     model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe, job: LocalJob
 ) -> LocalResult:
     """Run `job`; `images` are all training images, on the model's device."""
-    if model.draws:  # from the job's own seed, so that it does not matter where and when it is run
+    if model.draws:  # from the job's own seed, so that the result does not depend on where and when it runs
         with seeded(job.shuffle, images.device):
             return descend(model, images, normalise, recipe, job)
     return descend(model, images, normalise, recipe, job)
@@ -127,7 +127,7 @@ def descend(
 
 @torch.inference_mode()
 def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: str) -> tuple[Tensor, Tensor]:
-    """Logits and embeddings of uint8 images, in evaluation mode and without flips."""
+    """Compute logits and embeddings of uint8 images, in evaluation mode and without flips."""
     model.eval()
     logits, embeddings = [], []
     for part in pixels.split(inference_batch(pixels)) if len(pixels) else [pixels]:
@@ -139,7 +139,7 @@ def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: st
 
 
 def inference_batch(images: Tensor) -> int:
-    """How many of these images to take at a time: larger ones need more memory each."""
+    """Return how many of these images to take at a time: larger ones need more memory each."""
     most = INFERENCE_BATCH[images.device.type]
     height, width = images.shape[-2:]
     return max(1, min(most, most * 32 * 32 // (height * width)))

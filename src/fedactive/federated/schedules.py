@@ -1,4 +1,4 @@
-"""Learning rates. `paper` is what the text says, `reference` what the released code did.
+"""Learning rates. `paper` follows the text of the paper, `reference` the released code.
 
 |             | FL rounds                             | local-only training                               |
 |-------------|---------------------------------------|---------------------------------------------------|
@@ -8,19 +8,18 @@
 
 from __future__ import annotations
 
-SCHEDULES = ("paper", "reference")
 DECAY = 0.1
 
 
 def fl_rate(schedule: str, rate: float, fl_round: int, fl_rounds: int) -> float:
-    """The learning rate of FL round `fl_round`, counted from 0."""
+    """Return the learning rate of FL round `fl_round`, counted from 0."""
     if schedule == "paper":
         return rate * DECAY ** sum(fl_round >= m for m in milestones(fl_rounds))
     return rate * DECAY ** (fl_round > fl_rounds * 3 // 4)
 
 
 def local_only_rates(schedule: str, rate: float, epochs: int, steps_per_epoch: int) -> tuple[float, ...]:
-    """The learning rate of each step of local-only training."""
+    """Return the learning rate of each step of local-only training."""
     steps = range(epochs * steps_per_epoch)
     half, three_quarters = milestones(epochs)
     if schedule == "paper":
@@ -30,5 +29,5 @@ def local_only_rates(schedule: str, rate: float, epochs: int, steps_per_epoch: i
 
 
 def milestones(length: int) -> tuple[int, int]:
-    """One half and three quarters of it, but not its very beginning, however short it is."""
+    """Return one half and three quarters of a length, but at least 1."""
     return max(1, length // 2), max(1, length * 3 // 4)

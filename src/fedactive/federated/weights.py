@@ -1,4 +1,4 @@
-"""Weights of a model as a plain dictionary of tensors: parameters and BatchNorm buffers."""
+"""Weights of a model as a plain dictionary of tensors: parameters and buffers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Weights = dict[str, Tensor]
 
 
 def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weights:
-    """Θ = Σ_k n_k Θ_k / Σ_k n_k, over parameters and buffers alike; integer buffers are rounded."""
+    """Compute Θ = Σ_k n_k Θ_k / Σ_k n_k over parameters and buffers; integer buffers are rounded."""
     total = float(sum(counts))
     first = weights[0]
     mean: Weights = {}
     for names, kind in ((floating(first), None), (first.keys() - floating(first), torch.float64)):
         # Sums run in place over one set of tensors, not over a stack: a thousand clients need no more memory
-        # than two. A _foreach function takes all tensors of one kind in one go, which matters on a GPU.
+        # than two. A _foreach function handles all tensors of one type in one launch, which matters on a GPU.
         sums = {n: torch.zeros_like(first[n], dtype=kind) for n in names}
         for client, count in zip(weights, counts, strict=True) if sums else ():
             torch._foreach_add_(list(sums.values()), [client[n] for n in sums], alpha=count / total)
@@ -30,7 +30,7 @@ def floating(weights: Weights) -> list[str]:
 
 
 def placed(weights: Weights, device: torch.device) -> Weights:
-    """The same weights on `device`; nothing is copied if they are there already."""
+    """Move weights to `device`; what is there already is not copied."""
     return {name: value.to(device) for name, value in weights.items()}
 
 

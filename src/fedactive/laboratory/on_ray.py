@@ -1,4 +1,4 @@
-"""The laboratory's clients on Flower's simulation engine: workers of Ray, here or all over a cluster.
+"""The laboratory's clients on Flower's simulation engine: Ray workers, on this machine or on a cluster.
 
 The loop, the run folder and the labels stay in this process; queries and training go to the workers.
 """
@@ -36,20 +36,20 @@ from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
 from fedactive.registry import PLUGIN_MODULE, REGISTRIES
 
-CLUSTER = "RAY_ADDRESS"  # Ray's own name for it
-SECONDS_BETWEEN_LOOKS = 0.05
+CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
+SECONDS_BETWEEN_POLLS = 0.05
 SECONDS_TO_CONNECT = 5.0
 
 
 class FlowerSimulation(Simulation):
-    """A `Federation` whose clients choose and train on Flower's workers."""
+    """A `Federation` whose clients query and train on Flower's workers."""
 
     def __init__(self, experiment: Experiment, split: Split, engine: Engine, flower: Flower) -> None:
         super().__init__(experiment, split, engine)
         self.flower = flower
-        # As a worker needs it: elsewhere, with a core or a GPU of its own.
+        # The experiment for a worker: it runs elsewhere, with a core or a GPU of its own.
         name = experiment.dataset
-        self.there = replace(
+        self.remote = replace(
             experiment,
             workers=1,
             device=engine.device.type,
@@ -63,7 +63,7 @@ class FlowerSimulation(Simulation):
         everyone = range(self.clients)
         phases: list[QueryPhase] = self.send("query", everyone, Server(weights), al_round)
         seconds: dict[str, float] = {}
-        for phase in phases:  # all clients' work, as if one had done it after the other
+        for phase in phases:  # summed over clients, as if they worked one after the other
             for name, value in phase.seconds.items():
                 seconds[name] = seconds.get(name, 0.0) + value
         return QueryPhase(
@@ -85,17 +85,17 @@ class FlowerSimulation(Simulation):
     def send(
         self, kind: str, clients: Iterable[int], sent: Server, al_round: int, fl_round: int = 0
     ) -> list[Any]:
-        """What the clients' workers answer, in the clients' order."""
+        """Send a task to the workers of these clients; return their answers in the same order."""
         plain = sent.to(CPU)
         tasks = {
-            k: Task(replace(self.members[k].at_rest(), experiment=self.there), plain, al_round, fl_round)
+            k: Task(replace(self.members[k].at_rest(), experiment=self.remote), plain, al_round, fl_round)
             for k in clients
         }
         return self.flower.ask(kind, tasks)
 
 
 class Flower:
-    """Flower's simulation engine, in a thread beside ours: so the loop, and Ctrl-C, stay where they are."""
+    """Flower's simulation engine in a second thread: the loop, and Ctrl-C, stay in the main one."""
 
     def __init__(self, clients: int, gpu: bool) -> None:
         self.clients = clients
@@ -133,7 +133,7 @@ class Flower:
         return sorted(self.grid.get_node_ids()) if self.grid else []
 
     def ask(self, kind: str, tasks: Mapping[int, Task]) -> list[Any]:
-        """The replies to these tasks, in their order."""
+        """Send these tasks; return the replies in the same order."""
         assert self.grid is not None
         nodes = self.nodes()
         messages = [Message(pack(task), nodes[k], kind) for k, task in tasks.items()]
@@ -145,7 +145,7 @@ class Flower:
                 if message.has_error() and message.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
                     raise RuntimeError(f"a worker failed:\n{message.error.reason}")
                 if message.has_error():
-                    raise RunError("a worker of Ray died (is there enough memory?); the same command resumes")
+                    raise RunError("a Ray worker died, perhaps for lack of memory; the same command resumes")
                 reply = unpack(message.content)
                 if isinstance(reply, UserError):
                     raise reply
@@ -153,7 +153,7 @@ class Flower:
         return [replies[name] for name in sent]
 
     def wait(self) -> None:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_POLLS)
         if self.over.is_set():
             raise UserError(f"Flower's simulation engine stopped: {first_cause(self.failure)}")
 
@@ -166,7 +166,7 @@ def first_cause(failure: BaseException | None) -> BaseException | None:
 
 @contextmanager
 def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> Iterator[FlowerSimulation]:
-    """The clients on Flower's workers, which end with the block."""
+    """Make the clients on Flower's workers, which end with the block."""
     start_ray(experiment.workers)
     flower = Flower(experiment.clients, engine.device.type == "cuda")
     try:
@@ -174,30 +174,30 @@ def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> I
         yield FlowerSimulation(experiment, split, engine, flower)
     finally:
         flower.stop()
-        ray.shutdown()  # Flower does, too, unless it did not even begin
+        ray.shutdown()  # Flower also does this, but only if it had started
 
 
 def check(experiment: Experiment) -> None:
-    """What cannot work on Flower's workers, told before any work."""
+    """Refuse what cannot work on Flower's workers, before any work."""
     for registry in REGISTRIES:
         chosen, text = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         for name in registry.parts_of(chosen, text):
             if registry[name].__module__.startswith(PLUGIN_MODULE):
                 raise ConfigurationError(
-                    registry.kind, name, "one of an installed package: Flower's workers have no other"
+                    registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
                 )
     if cluster := os.environ.get(CLUSTER):
         host, _, port = cluster.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()  # Ray would try for ever
+            socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()  # Ray would try forever
         except (OSError, ValueError):
-            raise ConfigurationError(CLUSTER, cluster, "HOST:PORT of a Ray that is running") from None
+            raise ConfigurationError(CLUSTER, cluster, "HOST:PORT of a running Ray") from None
 
 
 def start_ray(workers: int) -> None:
-    """Join the cluster, which knows what it has; without one, start a Ray here with a core per worker."""
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is told by us, once
-    # A worker without a GPU is told to use none: Ray need not hide them, and need not warn about that.
+    """Join the cluster with its own resources; without one, start Ray here with a core per worker."""
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # we report errors ourselves, once
+    # Workers without a GPU run on device cpu, so Ray need not hide the GPUs, nor warn about that.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     cluster = os.environ.get(CLUSTER)
     where = {"address": cluster} if cluster else {"address": "local", "num_cpus": workers or usable_cores()}

@@ -23,7 +23,7 @@ from fedactive.experiment import Experiment, strategy_label
 from fedactive.progress import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
-SECONDS_OF_SPEED = 600.0  # that tell how long it will take
+SECONDS_OF_SPEED = 600.0  # over which the speed is measured that estimates the time left
 
 
 def caption(experiment: Experiment) -> str:
@@ -31,7 +31,7 @@ def caption(experiment: Experiment) -> str:
 
 
 class Lines:
-    """A line at the end of each AL round, and one now and then while a long one goes on."""
+    """Prints a line at the end of each AL round, and one now and then during a long round."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file  # None: standard output
@@ -40,20 +40,20 @@ class Lines:
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         if fl_rounds_done:
-            # As far as this a run need not have been begun: strategies do not differ in AL round 1.
+            # This may be a new run: AL round 1 is the same for all strategies and shared between runs.
             shared = fl_rounds_done == experiment.fl_rounds
-            how = "going on from the shared AL round 1," if shared else "resuming"
+            how = "continuing from the shared AL round 1," if shared else "resuming"
             self.say(f"{caption(experiment)}: {how} after {fl_rounds_done} FL rounds")
 
     def querying(self, al_round: int) -> None: ...
 
     def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
         e = self.experiment
-        over = fl_round + 1 == e.fl_rounds
-        if over or time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
+        last = fl_round + 1 == e.fl_rounds
+        if last or time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
             self.last = time.monotonic()
             where = f"AL round {al_round}/{e.rounds}" + (
-                "" if over else f", FL round {fl_round + 1}/{e.fl_rounds}"
+                "" if last else f", FL round {fl_round + 1}/{e.fl_rounds}"
             )
             self.say(f"{caption(e)}: {where}, test accuracy {accuracy:.1%}")
 
@@ -64,8 +64,8 @@ class Lines:
 
 
 def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
-    """Bars in FL rounds, each with a note. Where it is narrow they give way first, then texts are wrapped."""
-    beside = 56  # columns that the rest needs, with a short bar
+    """Make bars in FL rounds, each with a note. On a narrow terminal bars shrink first, then texts wrap."""
+    beside = 56  # columns that all but the caption needs, with a short bar
 
     def text() -> Column:
         return Column(no_wrap=console.width >= beside + max(map(len, captions), default=0))
@@ -90,7 +90,7 @@ class Bars:
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
-        # A display of its own for each run: one that is started again would draw the finished bars again.
+        # A new display for each run: one that is started again would draw the finished bars again.
         self.bars = make_bars([caption(experiment)], Console(stderr=True))
         total = experiment.rounds * experiment.fl_rounds
         self.task = self.bars.add_task(caption(experiment), total=total, completed=fl_rounds_done, note="")
@@ -113,7 +113,7 @@ def make_progress() -> Progress:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C inside the block ends the command with the sentence that tells how to resume."""
+    """On Ctrl-C inside the block, say how to resume and end the command."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""How far a run is, as a file in its folder: progress.json, for whoever watches from another process."""
+"""The progress of a run as a file in its folder, progress.json, for other processes to read."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SECONDS_BETWEEN_WRITES = 1.0
 
 @dataclass(frozen=True)
 class Milestone:
-    """Where a run is."""
+    """How far a run has got."""
 
-    fl_rounds: int  # done, of all AL rounds together
+    fl_rounds: int  # done, over all AL rounds
     al_round: int = 0  # of the last evaluation; 0 before the first one
     accuracy: float | None = None  # its test accuracy
 
 
 class ProgressFile:
-    """A `Progress` that writes now and then and at the end of each AL round, and passes all on to another."""
+    """A `Progress` that writes once a second and after each AL round, and passes all on to `other`."""
 
     def __init__(self, other: Progress) -> None:
         self.other = other
@@ -54,7 +54,7 @@ class ProgressFile:
 
     def write(self) -> None:
         self.written = time.monotonic()
-        with suppress(OSError, RunError):  # a full disk ends the run where it matters, at its checkpoint
+        with suppress(OSError, RunError):  # on a full disk the checkpoint ends the run, not this file
             write_json(progress_path(self.experiment), asdict(self.milestone))
 
 
@@ -63,8 +63,8 @@ def progress_path(experiment: Experiment) -> Path:
 
 
 def read_milestone(experiment: Experiment) -> Milestone | None:
-    """Where the run is; None if it has not said so yet."""
+    """Read how far the run has got; None if its file is not there yet."""
     try:
         return Milestone(**json.loads(progress_path(experiment).read_text()))
-    except (OSError, ValueError, TypeError):  # not there, or damaged by hand
+    except (OSError, ValueError, TypeError):  # missing, or damaged by hand
         return None

@@ -1,9 +1,9 @@
 """What a worker of Flower's simulation engine runs: one client, woken up for one task.
 
-Flower gives a client to whichever worker is free, so a worker remembers nothing of it: the client comes with
-the message, and what it becomes goes back. The dataset and the model stay.
+Flower gives a client to whichever worker is free, so a worker keeps no client: the client comes with the
+message, and its new state goes back. The dataset and the model stay.
 
-Messages are pickled, which is how Ray carries them in any case; they never leave the user's own cluster.
+Messages are pickled, as Ray does in any case; they never leave the user's own cluster.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class Task:
 
 
 def query(task: Task) -> QueryPhase:
-    """The client's query, in which it is client 0."""
+    """Query for the client; the answer calls it client 0."""
     client, engine, server = wake(task)
     return client.query(engine, task.al_round, server.weights)
 
 
 def train(task: Task) -> tuple[State, Update]:
-    """The client's own new state, and its update."""
+    """Train the client; return its own new state and its update."""
     client, engine, server = wake(task)
     update = client.train(engine, server, task.al_round, task.fl_round)
     return client.at_rest().own, update.to(CPU)
 
 
 def wake(task: Task) -> tuple[Client, Engine, Server]:
-    """The task's client, an engine to serve it, and the server's state where it trains."""
+    """Return the task's client, an engine to serve it, and the server's state on the engine's device."""
     engine = engine_of(task.client.experiment)
     client = replace(task.client, own=moved(task.client.own, engine.device))
     return client, engine, task.server.to(engine.device)
@@ -73,18 +73,18 @@ def unpack(records: RecordDict) -> Any:
 
 
 def outcome(work: Callable[[Task], object], task: Task) -> object:
-    """What the work gives; a user's mistake, say a dataset that this machine does not have, is an answer."""
+    """Do the work; return a UserError as an answer, such as a dataset that this machine lacks."""
     try:
         return work(task)
     except UserError as error:
         return UserError(str(error))
 
 
-def replying(work: Callable[[Task], object]) -> Callable[[Message, Context], Message]:
-    """As Flower calls it."""
+def make_handler(work: Callable[[Task], object]) -> Callable[[Message, Context], Message]:
+    """Make the function that Flower calls with a message and that returns the reply."""
     return lambda message, _: Message(pack(outcome(work, unpack(message.content))), reply_to=message)
 
 
 app = ClientApp()
-app.query()(replying(query))
-app.train()(replying(train))
+app.query()(make_handler(query))
+app.train()(make_handler(train))

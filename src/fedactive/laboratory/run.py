@@ -27,7 +27,7 @@ from fedactive.record.tables import read_frame
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run, as its folder tells it."""
+    """A finished run, read from its folder."""
 
     folder: Path
 
@@ -53,14 +53,14 @@ class Result:
 def run(experiment: Experiment, progress: Progress | None = None) -> Result:
     """Run the experiment, or the rest of it; a finished one is not run again.
 
-    How it is going is shown in the terminal or notebook; `Silent()` shows nothing.
+    Progress is shown in the terminal or notebook; `Silent()` shows nothing.
     """
     return run_all([experiment], progress)[0]
 
 
 def run_all(experiments: Sequence[Experiment], progress: Progress | None = None) -> list[Result]:
-    """Run the experiments one after another; those that train alike share one engine and its workers."""
-    for experiment in experiments:  # what is not there is told before any work
+    """Run the experiments one after another; those with the same training share an engine and its workers."""
+    for experiment in experiments:  # a missing device or package is reported before any work
         choose_device(experiment.device)
         federation_of(experiment)
     with EngineShelf() as engines:
@@ -74,7 +74,7 @@ def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -
         if folder.done:
             return Result(folder.folder)
         away = experiment.federation != "simulation"
-        # Clients that train elsewhere leave the evaluation to the engine here, which is no work for many.
+        # If clients train elsewhere, the engine here only evaluates: one worker is enough.
         engine = engines.get(replace(experiment, workers=1) if away else experiment, dataset)
         folder.begin(clients.pools, str(engine.device), experiment.federation if away else engine.name)
         state, progress = folder.state, ProgressFile(progress)
@@ -93,7 +93,7 @@ def federation_of(
     if experiment.federation == "simulation":
         return lambda *what: nullcontext(Simulation(*what))
     try:
-        # Here, for it is an extra, and builds on this file.
+        # Here, because it needs optional packages.
         from fedactive.laboratory.on_ray import check, flower_simulation
     except ModuleNotFoundError as error:
         package = str(error.name).split(".")[0]

@@ -28,7 +28,7 @@ class Simulation:
         self.clients = len(self.members)
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
         self.parameters = [name for name, _ in engine.model.named_parameters()]
-        self.oracle = engine.dataset.train_labels.cpu()  # the only place that knows labels nobody asked for
+        self.oracle = engine.dataset.train_labels.cpu()  # no other code sees labels before they are queried
 
     # --- the active learning step
 

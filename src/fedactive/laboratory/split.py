@@ -1,4 +1,4 @@
-"""Who holds what: the clients' pools of samples, the labelling budget, and the first labelled samples."""
+"""Split the training samples over clients: their pools, the labelling budget, the first labelled samples."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fedactive.randomness import Randomness
 
 @dataclass(frozen=True)
 class Split:
-    """Sample numbers are positions in the dataset's training images."""
+    """What each client holds. Samples are positions in the dataset's training images."""
 
     pools: list[np.ndarray]  # per client, all it holds
     first: list[np.ndarray]  # per client, what is labelled in AL round 1
     budget: int  # labels per client and AL round
 
     def clients(self, experiment: Experiment) -> list[Client]:
-        """The clients at the beginning: nothing is labelled yet."""
+        """Make the clients as they begin, with nothing labelled."""
         return [
             Client(
                 experiment=experiment,
@@ -39,7 +39,7 @@ class Split:
 
 
 def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
-    """Deal the training samples to the clients, as the experiment says; the same for every strategy."""
+    """Split the training samples as the experiment says; the split is the same for every strategy."""
     e, labels = experiment, train_labels.cpu().numpy()
     if e.partition == "reference":
         dealt = reference(labels, classes, e.clients, e.alpha, e.rho, e.budget, e.seed)

@@ -1,4 +1,4 @@
-"""What clients train; `architectures/` has one file for each model."""
+"""Models that clients train. `architectures/` has one file for each."""
 
 from fedactive.models.classifier import BatchNorm, Classifier
 from fedactive.models.spec import ModelSpec, register

@@ -1,4 +1,4 @@
-"""What a model is here: an encoder and a linear head; a forward pass gives logits and embedding."""
+"""A model is an encoder and a linear head; a forward pass returns logits and embedding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 
 class Classifier(nn.Module, ABC):
-    """Images (n, channels, height, width) to (logits (n, C), embedding z (n, d)) with logits = head(z).
+    """Maps images (n, channels, height, width) to logits (n, C) and embedding z (n, d); logits = head(z).
 
     A model is made as `Model(image_shape, classes, **options)`; its options are class attributes made with
-    `fedactive.options.option`. While its constructor runs, PyTorch's generator is seeded by the run.
+    `fedactive.options.option`. While its constructor runs, PyTorch's global generator has the run's seed.
     """
 
     name: ClassVar[str]
@@ -23,30 +23,30 @@ class Classifier(nn.Module, ABC):
     paper: ClassVar[str]
 
     head: nn.Linear
-    draws: bool = False  # does training draw random numbers, as dropout does? An engine finds that out
+    draws: bool = False  # does training draw random numbers, as dropout does? Set by the engine
 
     @abstractmethod
     def embed(self, images: Tensor) -> Tensor:
-        """The embedding z before the last layer."""
+        """Compute the embedding z before the last layer."""
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         z = self.embed(images)
         return self.head(z), z
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw initial weights. By default those stay that the constructor has drawn."""
+        """Draw initial weights. By default the constructor's stay."""
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """BatchNorm that also takes a batch with one value per channel, and one that is only partly filled.
+    """BatchNorm that also accepts a batch with one value per channel, and a partly filled batch.
 
     The last batch of an epoch can hold a single sample, and small images end as 1x1 maps: such a batch has
     no variance, so it is normalised with the running statistics and leaves them as they are.
 
-    An engine that trains many clients in step gives all of them batches of one size, of which some rows may
-    be empty: `present` (n,) says which rows count, None that all do. The statistics after such a batch go to
-    `mean_after` and `variance_after`, not into the running ones: in compiled code nothing that the backward
-    pass may want to read again can be overwritten.
+    An engine that trains many clients in step gives all of them batches of one size, in which some rows may
+    be empty: `present` (n,) says which rows count; None means all. The statistics after such a batch go to
+    `mean_after` and `variance_after`, not into the running ones: compiled code must not overwrite what the
+    backward pass may read again.
     """
 
     present: Tensor | None
@@ -73,13 +73,13 @@ class BatchNorm(nn.BatchNorm2d):
         return super().forward(x)
 
     def partial(self, x: Tensor, present: Tensor) -> Tensor:
-        """The same as `forward` on the rows that are present, without asking the device how many are."""
+        """Normalise as `forward` would the rows that are present, without waiting for their number."""
         assert self.mean_after is not None
         assert self.variance_after is not None
         here = present.float()[:, None, None, None]
         values = here.sum() * x[0, 0].numel()
         enough = values > 1
-        # Sums around the running mean, which is near: one pass over the map, and no digits are lost.
+        # Sums around the running mean, which is close: one pass over the map, without loss of digits.
         off = x.float() - column(self.running_mean)
         distance = (off * here).sum((0, 2, 3)) / values.clamp_min(1)
         squares = (off.square() * here).sum((0, 2, 3)) / values.clamp_min(1)
@@ -97,7 +97,7 @@ class BatchNorm(nn.BatchNorm2d):
 
 
 def column(values: Tensor) -> Tensor:
-    """One value per channel, shaped to meet a map."""
+    """Shape one value per channel so that it broadcasts over a map."""
     return values[:, None, None]
 
 

@@ -19,18 +19,18 @@ from fedactive.errors import UserError
 from fedactive.models.classifier import BatchNorm, Classifier
 from fedactive.models.spec import ModelSpec, seeded
 
-ROWS = 16  # of the batch that a model is tried with: of fewer, BatchNorm makes much of rounding
-TOLERANCE = 1e-2  # of logits that are of order 1; what depends on other rows differs by that order
+ROWS = 16  # of the batch that models are tested with; with fewer, BatchNorm amplifies rounding
+TOLERANCE = 1e-2  # of logits of order 1; a dependence on other rows shows at that order
 
 
 def require_sound(model: Classifier, spec: ModelSpec) -> None:
-    """UserError, with the reason, for a model that no engine could train as it is meant."""
+    """Raise UserError, with the reason, for a model that engines cannot train as it is meant."""
     if reason := problem_of(model, spec):
         raise UserError(f"model {spec.name}: {reason}")
 
 
 def problem_of(model: Classifier, spec: ModelSpec) -> str:
-    """Why the model cannot be trained here; empty if it can."""
+    """Say why the model cannot be trained here; empty if it can."""
     if not isinstance(model, Classifier) or not isinstance(getattr(model, "head", None), nn.Linear):
         return "it must be a fedactive.models.Classifier whose `head` is a torch.nn.Linear"
     if model.head.bias is None or model.head.out_features != spec.classes:
@@ -48,12 +48,12 @@ def problem_of(model: Classifier, spec: ModelSpec) -> str:
     kept = model.state_dict()
     for name, _ in model.named_buffers():
         if name not in kept:
-            return f"buffer {name} is not persistent, so that it would not travel with the weights"
+            return f"buffer {name} is not persistent, so it would not travel with the weights"
     return ""
 
 
 def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
-    """Does a training pass draw random numbers, as dropout does?"""
+    """Return whether a training pass draws random numbers, as dropout does."""
     images = example_images(image_shape)[:2]
     outputs = []
     for seed in (1, 2):
@@ -63,10 +63,10 @@ def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
 
 
 def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
-    """Why clients cannot share steps in which some of a client's rows are empty; empty if they can.
+    """Say why clients cannot share steps in which some rows are empty; an empty text if they can.
 
-    The model is tried: what it makes of images must not depend on rows that are marked as empty, and no
-    buffer but BatchNorm's statistics may change.
+    The model is tested: its outputs must not depend on rows that are marked as empty, and no buffer but
+    BatchNorm's statistics may change.
     """
     if draws_in_training(model, image_shape):
         return "it draws random numbers in training, as dropout does"
@@ -80,7 +80,7 @@ def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
         state = dict(shared.state_dict()) | empty_rows(shared, present)
         found, _ = functional_call(shared, state, (padded,))
     if not torch.allclose(found[:ROWS], wanted, atol=TOLERANCE):
-        return "what it makes of one image depends on the others, which only fedactive.models.BatchNorm may"
+        return "its output for one image depends on the others; only in fedactive.models.BatchNorm it may"
     for name, value in alone.state_dict().items():
         if not isinstance(owner(alone, name), BatchNorm) and not torch.equal(value, before[name]):
             return f"its buffer {name} changes in training; only those of fedactive.models.BatchNorm may"
@@ -88,7 +88,7 @@ def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
 
 
 def empty_rows(model: Classifier, present: Tensor) -> dict[str, Tensor]:
-    """What tells every `BatchNorm` which rows of a batch count."""
+    """Make the buffers that tell every `BatchNorm` which rows of a batch count."""
     found: dict[str, Tensor] = {}
     for name, part in model.named_modules():
         if isinstance(part, BatchNorm):
@@ -99,7 +99,7 @@ def empty_rows(model: Classifier, present: Tensor) -> dict[str, Tensor]:
 
 
 def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), options: str = "") -> None:
-    """Try a registered model; AssertionError or UserError says what it breaks."""
+    """Test a registered model; AssertionError or UserError says what it breaks."""
     spec = ModelSpec(name, image_shape, 3, options)
     before = torch.random.get_rng_state()
     model = spec.build()
@@ -114,9 +114,9 @@ def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), option
         for mode in (model.train(), model.eval()):
             logits, z = mode(images)
             assert logits.shape == (count, 3), f"logits of shape {tuple(logits.shape)}, not {(count, 3)}"
-            assert z.dim() == 2, f"an embedding of shape {tuple(z.shape)}, not (images, d)"
+            assert z.dim() == 2, f"embedding of shape {tuple(z.shape)}, not (images, d)"
             assert torch.allclose(logits, model.head(z), atol=TOLERANCE), "the logits are not head(z)"
-            assert bool(torch.isfinite(logits).all()), "logits that are not finite"
+            assert bool(torch.isfinite(logits).all()), "logits are not finite"
     with torch.no_grad():
         assert torch.equal(model.eval()(images)[0], model(images)[0]), "evaluation is random"
     assert torch.equal(before, torch.random.get_rng_state()), "torch's global generator was used"
@@ -127,5 +127,5 @@ def example_images(image_shape: tuple[int, ...]) -> Tensor:
 
 
 def owner(model: nn.Module, name: str) -> nn.Module:
-    """The part of the model that has the tensor of that name."""
+    """Return the submodule that has the tensor of that name."""
     return model.get_submodule(name.rpartition(".")[0])

@@ -1,13 +1,13 @@
 """Convolution, BatchNorm, 2x2 max-pooling and ReLU in one step, for training on a CPU.
 
-Where γ > 0, BatchNorm keeps the order of values, so the largest can be found before it: three values in four
-are then never normalised, and what the backward pass sums over is the small map. With y = conv(x),
+Where γ > 0, BatchNorm keeps the order of values, so the largest can be found before it. Three values in four
+are then never normalised, and the backward pass sums over the small map. With y = conv(x),
 
     out = relu(scale·maxpool(y) + shift)        scale = γ/√(variance + ε)       shift = β - mean·scale
     dy  = scale·(dz - mean(dz) - ŷ·mean(dz·ŷ))  dz: the gradient at the largest of each window, 0 elsewhere
 
-Only as many images at a time go through all of this as have maps that stay in the cache until the next
-operation. The convolution's bias, which BatchNorm takes away again, is left out; its gradient is 0.
+So many images are processed at a time that their maps stay in the cache until the next operation. The
+convolution's bias is left out, because BatchNorm subtracts it again; its gradient is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from fedactive.models.classifier import BatchNorm, column
 
-VALUES = 2**20  # of a map, at a time: 4 MB
+VALUES = 2**20  # of a map at a time: 4 MB
 
 
 def pooled_block(x: Tensor, convolution: nn.Conv2d, norm: BatchNorm) -> Tensor:
@@ -31,7 +31,7 @@ def pooled_block(x: Tensor, convolution: nn.Conv2d, norm: BatchNorm) -> Tensor:
 
 
 def applies(x: Tensor, norm: BatchNorm) -> bool:
-    """Is this what `pooled_block` is for? Maps that fit into the cache anyway gain nothing."""
+    """Return whether to use `pooled_block`; maps that fit into the cache anyway gain nothing."""
     return (
         len(x) * norm.num_features * x.shape[2] * x.shape[3] > VALUES
         and norm.training

@@ -1,4 +1,4 @@
-"""A model by name: all that a worker needs to build the same one somewhere else."""
+"""A model by name: all that a worker needs to build the same model elsewhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from fedactive.models.classifier import Classifier
 from fedactive.registry import MODELS
 
-DRAWING = Lock()  # held by one thread at a time: there is one global generator
+DRAWING = Lock()  # for the thread that seeds: there is one global generator
 
 register = MODELS.register
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed PyTorch's global generators inside the block; they are not ours to draw from, so put them back."""
+    """Seed PyTorch's global generators inside the block, and restore them after it."""
     cuda = [device] if device is not None and device.type == "cuda" else []
     with DRAWING, torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(seed)
@@ -38,14 +38,14 @@ class ModelSpec:
     options: str = ""
 
     def build(self, seed: int = 0) -> Classifier:
-        """Build the model; what its constructor draws follows the seed, in every process alike."""
+        """Build the model; what its constructor draws follows from the seed, the same in every process."""
         options = MODELS.all_options(self.name, self.options)
         with seeded(seed):
             model: Classifier = MODELS[self.name](self.image_shape, self.classes, **options)
             return model
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
-        """Fresh weights and buffers that follow the generator's seed."""
+        """Draw weights and buffers that follow from the generator's seed."""
         model = self.build(generator.initial_seed())
         model.initialise(generator)
         return {name: value.detach() for name, value in model.state_dict().items()}

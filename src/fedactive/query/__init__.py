@@ -1,4 +1,4 @@
-"""What to label next: the contract of a strategy; `strategies/` has one file for each."""
+"""What to label next: the contract of a strategy. `strategies/` has one file for each strategy."""
 
 from fedactive.options import option
 from fedactive.query.pool import Outputs, Pool

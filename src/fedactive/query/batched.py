@@ -1,7 +1,7 @@
 """The kernels for all clients of a round at once: one client alone leaves a GPU waiting for launches.
 
 Pools of different sizes are padded to (clients, n, ...). Each client draws from its own generator what it
-would draw alone, so that its choice does not depend on who else is there. Strategies call `k_centre_of_all`
+would draw alone, so that its choice does not depend on the other clients. Strategies call `k_centre_of_all`
 and `gradient_seeding_of_all`, which take any number of clients; the kernels themselves take a group of them
 that fits into memory. `kernels.py` says what is computed; k-means is in `batched_kmeans.py`.
 """
@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from fedactive.query import kernels
 from fedactive.query.kernels import draw
 
-MOST_NUMBERS = 2**28  # that a group of clients holds at once: 1 GB
-ANCHORS = 1024  # of k-centre, met at once: both sets may be large
+MOST_NUMBERS = 2**28  # held by a group of clients at once: 1 GB
+ANCHORS = 1024  # of k-centre at a time: points and anchors may both be many
 
 Rngs = Sequence[torch.Generator]
 R = TypeVar("R")
@@ -28,7 +28,7 @@ R = TypeVar("R")
 def k_centre_of_all(
     points: Sequence[Tensor], anchors: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """`kernels.k_centre` for each client: positions and squared distances."""
+    """Run `kernels.k_centre` for each client: positions and squared distances."""
     if one_by_one(points):
         return list(map(kernels.k_centre, points, anchors, counts, rngs))
     costs = [2 * (x.numel() + a.numel()) + 2 * ANCHORS * len(x) for x, a in zip(points, anchors, strict=True)]
@@ -38,7 +38,7 @@ def k_centre_of_all(
 def gradient_seeding_of_all(
     z: Sequence[Tensor], q: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """`kernels.gradient_seeding` for each client: positions and their D²."""
+    """Run `kernels.gradient_seeding` for each client: positions and their D²."""
     if one_by_one(z):
         return list(map(kernels.gradient_seeding, z, q, counts, rngs))
     costs = [4 * (a.numel() + b.numel()) for a, b in zip(z, q, strict=True)]
@@ -46,19 +46,19 @@ def gradient_seeding_of_all(
 
 
 def one_by_one(tensors: Sequence[Tensor]) -> bool:
-    """Whether clients are better served one after another.
+    """Return True where clients are faster one after another, which is on a CPU.
 
-    So on a CPU, where ten at once took 3 to 5 times as long: nothing waits for launches there, one client's
-    numbers stay in the caches, and a kernel may look which work it can skip (centres that no longer move).
+    There ten at once took 3 to 5 times as long: nothing waits for launches, one client's numbers stay in the
+    caches, and a kernel can see which work it may skip (centres that no longer move).
     """
     return all(tensor.device.type == "cpu" for tensor in tensors)
 
 
 def in_groups(kernel: Callable[..., list[R]], costs: Sequence[int], *arguments: Sequence[Any]) -> list[R]:
-    """The kernel's results for all clients, as many of them at once as fit into memory.
+    """Run the kernel for all clients, as many of them at a time as fit into memory.
 
-    `costs` are the numbers that each will hold; the first argument is tensors. Since a group is padded to its
-    largest client, the large ones go together, and so do the small ones.
+    `costs` is how many numbers each client will hold; the first argument is tensors. A group is padded to its
+    largest client, so clients of similar size go together.
     """
     most = 0 if one_by_one(arguments[0]) else MOST_NUMBERS
     order = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
@@ -72,23 +72,23 @@ def in_groups(kernel: Callable[..., list[R]], costs: Sequence[int], *arguments: 
 
 
 def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """(n_k, ...) of each client as (clients, n, ...), filled up with 0, and which of its rows are real."""
+    """Stack (n_k, ...) of each client to (clients, n, ...), filled up with 0, and say which rows are real."""
     whole = pad_sequence(list(parts), batch_first=True)
     return whole, mask([len(part) for part in parts], whole.shape[1], whole.device)
 
 
 def mask(sizes: Sequence[int], most: int, device: torch.device) -> Tensor:
-    """(clients, most): True for the first `size` places of each."""
+    """Make a mask (clients, most), True for the first `size` places of each client."""
     return torch.arange(most, device=device) < torch.tensor(sizes, device=device)[:, None]
 
 
 def rows(values: Tensor, positions: Tensor) -> Tensor:
-    """values[k, positions[k]] of each client k: (clients, n, ...) and (clients, m) give (clients, m, ...)."""
+    """Take values[k, positions[k]] of each client: (clients, n, ...), (clients, m) give (clients, m, ...)."""
     return values.take_along_dim(positions.view(*positions.shape, *[1] * (values.dim() - 2)), 1)
 
 
 def shuffles(sizes: Sequence[int], rngs: Rngs, device: torch.device) -> tuple[Tensor, list[Tensor]]:
-    """A random order of each client's points, so that ties are broken by its seed."""
+    """Draw a random order of each client's points, so that its seed breaks ties; padded, and one by one."""
     orders = [torch.randperm(n, generator=rng) for n, rng in zip(sizes, rngs, strict=True)]
     together = pad_sequence(orders, batch_first=True).to(device)
     return together, [order[:n] for order, n in zip(together, sizes, strict=True)]
@@ -100,7 +100,7 @@ def shuffles(sizes: Sequence[int], rngs: Rngs, device: torch.device) -> tuple[Te
 def gradient_seeding(
     z: Sequence[Tensor], q: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """As `kernels.gradient_seeding`, with z (T, n_k, d) and q (T, n_k, C) of each client."""
+    """Batch `kernels.gradient_seeding`, with z (T, n_k, d) and q (T, n_k, C) of each client."""
     device, terms, most = z[0].device, len(z[0]), max(counts)
     shuffle, orders = shuffles([part.shape[1] for part in z], rngs, device)
     z_all, real = padded([part.transpose(0, 1)[order] for part, order in zip(z, orders, strict=True)])
@@ -108,7 +108,7 @@ def gradient_seeding(
     uniform = pad_sequence(
         [torch.rand(count, generator=rng) for count, rng in zip(counts, rngs, strict=True)], batch_first=True
     ).to(device)
-    # Σ_ab <z_a, z_b>·<q_a, q_b>; not by matrix products, which would be one tiny one for each point.
+    # Σ_ab <z_a, z_b>·<q_a, q_b>; not by matrix products: that would be a tiny one for each point.
     z_pairs, q_pairs = ((v[:, :, :, None] * v[:, :, None]).sum(4) for v in (z_all, q_all))
     norms = (z_pairs * q_pairs).sum((2, 3))
     z_flat, q_flat = z_all.flatten(1, 2), q_all.flatten(1, 2)
@@ -121,7 +121,7 @@ def gradient_seeding(
             centre = torch.where(real, norms, -1.0).argmax(1, keepdim=True)
         else:
             weights = nearest * free
-            # All that is left may coincide with a centre: then any of it will do.
+            # If all points left coincide with centres, draw any of them.
             left = torch.where(weights.sum(1, keepdim=True) > 0, weights, free)
             centre = draw(left, uniform[:, step : step + 1])
         chosen[:, step : step + 1] = centre
@@ -142,7 +142,7 @@ def gradient_seeding(
 def k_centre(
     points: Sequence[Tensor], anchors: Sequence[Tensor], counts: Sequence[int], rngs: Rngs
 ) -> list[tuple[Tensor, Tensor]]:
-    """As `kernels.k_centre`, but one step after another: looking ahead would save a GPU nothing."""
+    """Batch `kernels.k_centre`, one step after another: looking ahead saves nothing on a GPU."""
     device, most = points[0].device, max(counts)
     shuffle, orders = shuffles([len(x) for x in points], rngs, device)
     x, real = padded([part[order] for part, order in zip(points, orders, strict=True)])

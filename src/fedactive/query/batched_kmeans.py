@@ -1,4 +1,4 @@
-"""k-means for all clients of a round at once: each restart of each client is a run, all runs side by side."""
+"""k-means for all clients of a round at once: every restart of every client runs side by side."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
-from fedactive.query.kernels import RESTARTS, cluster_means, draw, trials
+from fedactive.query.kernels import ITERATIONS, RESTARTS, cluster_means, draw, trials
 
-CHECK_EVERY = 4  # iterations between two questions to the GPU, which then has to be waited for
+CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for the GPU
 
 
 def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -> list[Tensor]:
-    """`kernels.kmeans` for each client: the cluster of each of its points."""
+    """Run `kernels.kmeans` for each client: the cluster of each of its points."""
     if one_by_one(points):
         return list(map(kernels.kmeans, points, counts, rngs))
     costs = [
@@ -26,7 +26,7 @@ def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -
 
 
 def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs, restarts: int) -> Tensor:
-    """As `kernels.kmeans_plus_plus`: (clients, restarts, max k, d), 0 where a client has fewer centres."""
+    """Batch `kernels.kmeans_plus_plus`: (clients, restarts, max k, d), 0 where a client has fewer centres."""
     clients, n, _ = x.shape
     most, tried = max(counts), [trials(k) for k in counts]
     uniform = torch.zeros(clients, most, restarts, max(tried))
@@ -37,8 +37,8 @@ def kmeans_plus_plus(x: Tensor, real: Tensor, counts: Sequence[int], rngs: Rngs,
     last = real.sum(1)[:, None, None] - 1
     norms = (x * x).sum(2)
     chosen = torch.empty(clients, restarts, most, dtype=torch.long, device=x.device)
-    weights = real[:, None].expand(-1, restarts, -1).to(x)  # the first one is drawn uniformly
-    nearest = torch.where(real, torch.inf, 0.0)[:, None]  # D² of what is not real stays 0
+    weights = real[:, None].expand(-1, restarts, -1).to(x)  # the first centre is drawn uniformly
+    nearest = torch.where(real, torch.inf, 0.0)[:, None]  # D² of padding stays 0
     for step in range(most):
         drawn = torch.minimum(draw(weights, uniform[:, step]), last)
         flat = drawn.flatten(1)
@@ -57,10 +57,9 @@ def kmeans(
     counts: Sequence[int],
     rngs: Rngs,
     restarts: int = RESTARTS,
-    iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> list[Tensor]:
-    """As `kernels.kmeans`; runs that have converged stand still until all have."""
+    """Batch `kernels.kmeans`; runs that have converged stand still until all have."""
     x, real = padded(points)
     clients, _, d = x.shape
     size, most = real.sum(1, keepdim=True), max(counts)
@@ -71,7 +70,7 @@ def kmeans(
     centres = kmeans_plus_plus(x, real, counts, rngs, restarts)
     last = torch.full((clients, restarts), torch.inf, dtype=torch.float64, device=x.device)
     shift, done = last, torch.zeros_like(last, dtype=torch.bool)
-    for iteration in range(iterations):
+    for iteration in range(ITERATIONS):
         cluster, distance = nearest_centres(x, norms, real, centres, used)
         inertia = distance.sum(2, dtype=torch.float64)
         moved, empty = update_centres(x, real, cluster, distance, used)
@@ -87,7 +86,7 @@ def kmeans(
 def nearest_centres(
     x: Tensor, norms: Tensor, real: Tensor, centres: Tensor, used: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The E-step, (clients, restarts, n): each point's cluster, past the last one for padding, and its D²."""
+    """Do the E-step: each point's cluster, past the last one for padding, and D²; (clients, restarts, n)."""
     clients, restarts, most, _ = centres.shape
     square = torch.where(used[:, None], (centres * centres).sum(3), torch.inf).flatten(1)[:, :, None]
     flat, found = centres.flatten(1, 2), []
@@ -104,7 +103,7 @@ def nearest_centres(
 def update_centres(
     x: Tensor, real: Tensor, cluster: Tensor, distance: Tensor, used: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The M-step, as `kernels.update_centres`: the new centres, and which clusters were empty."""
+    """Do the M-step as `kernels.update_centres`: the new centres, and which clusters were empty."""
     clients, restarts, n = cluster.shape
     most, points = used.shape[1], x.flatten(0, 1)
     run = torch.arange(clients * restarts, device=x.device).view(clients, restarts, 1)

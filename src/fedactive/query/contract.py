@@ -1,4 +1,4 @@
-"""The contract every strategy keeps, as a check to call in the tests of your own strategy.
+"""The contract that every strategy keeps, as a check for the tests of your own strategy.
 
 from fedactive.query.contract import check_contract
 check_contract(MyStrategy())
@@ -26,7 +26,7 @@ def make_pool(
     logits: Tensor | None = None,
     embeddings: Tensor | None = None,
 ) -> Pool:
-    """A pool with random outputs of all models; `logits` and `embeddings` take their place if given."""
+    """Make a pool with random outputs of all models, or with these `logits` and `embeddings`."""
     rng = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -43,29 +43,29 @@ def make_pool(
 
 
 def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) -> list[int]:
-    """Exact budget, no repeats, inside the pool, finite scores, same seed same answer, inputs untouched."""
+    """Check the budget, no repeats, valid positions, finite scores, one answer per seed, no side effects."""
     seen = {model: pool.unlabelled(model) for model in MODELS}
     before = {model: (o.logits.clone(), o.embeddings.clone()) for model, o in seen.items()}
-    globally = torch.random.get_rng_state()
+    global_state = torch.random.get_rng_state()
 
     first, again = (strategy.select(pool, budget, torch.Generator().manual_seed(seed)) for _ in range(2))
     chosen: list[int] = first.indices.tolist()
     assert len(chosen) == min(budget, len(pool)), f"{len(chosen)} chosen, budget {budget}, pool {len(pool)}"
     assert len(set(chosen)) == len(chosen), "a sample was chosen twice"
     assert all(0 <= i < len(pool) for i in chosen), "a position outside the pool"
-    assert len(first.scores) == len(chosen), "one score per chosen sample"
+    assert len(first.scores) == len(chosen), f"{len(first.scores)} scores for {len(chosen)} chosen samples"
     assert bool(torch.isfinite(first.scores).all()), "a score that is not finite"
     assert chosen == again.indices.tolist(), "the same seed gave another answer"
 
     for model, (logits, z) in before.items():
         assert torch.equal(seen[model].logits, logits), "logits were changed"
         assert torch.equal(seen[model].embeddings, z), "embeddings were changed"
-    assert torch.equal(globally, torch.random.get_rng_state()), "torch's global generator was used"
+    assert torch.equal(global_state, torch.random.get_rng_state()), "torch's global generator was used"
     return chosen
 
 
 def check_round(strategy: Strategy, sizes: Sequence[int], budget: int) -> None:
-    """For all clients of a round the same answers as for each alone, whoever else is there."""
+    """Check that a client gets the same answer together with others as alone."""
     pools = [make_pool(n, 3, labelled=min(n, 5 + k), seed=k) for k, n in enumerate(sizes)]
 
     def rngs() -> list[torch.Generator]:
@@ -82,7 +82,7 @@ def check_round(strategy: Strategy, sizes: Sequence[int], budget: int) -> None:
 
 
 def check_contract(strategy: Strategy) -> None:
-    """Run a strategy through every corner of the contract; AssertionError says what it broke."""
+    """Check every part of the contract; AssertionError says what the strategy breaks."""
     for n, budget in ((1, 1), (1, 5), (30, 0), (30, 7), (30, 30), (30, 50), (200, 20)):
         for classes in (1, 2, 10):
             check_selection(strategy, make_pool(n, classes, labelled=min(n, 8)), budget)
@@ -98,19 +98,19 @@ def check_contract(strategy: Strategy) -> None:
     answers = {tuple(check_selection(strategy, tied, 5, seed)) for seed in range(6)}
     assert len(answers) > 1, "ties are not broken by the seed"
 
-    check_round(strategy, sizes=(40, 1, 0, 25, 90), budget=10)  # pools of all sizes, one of them used up
+    check_round(strategy, sizes=(40, 1, 0, 25, 90), budget=10)  # pools of many sizes, one of them empty
     check_round(strategy, sizes=(30, 12), budget=0)
 
     pool = make_pool(20, 3)
     asked: set[str] = set()
 
-    def listened(view: Callable[[str], Any]) -> Callable[[str], Any]:
+    def spy(view: Callable[[str], Any]) -> Callable[[str], Any]:
         def ask(model: str) -> Any:
             asked.add(model)
             return view(model)
 
         return ask
 
-    pool.unlabelled, pool.labelled, pool.head = map(listened, (pool.unlabelled, pool.labelled, pool.head))
+    pool.unlabelled, pool.labelled, pool.head = map(spy, (pool.unlabelled, pool.labelled, pool.head))
     strategy.select(pool, 5, torch.Generator())
     assert asked <= strategy.needs, f"asked for {sorted(asked)}, declared {sorted(strategy.needs)}"

@@ -1,8 +1,8 @@
 """The numerical pieces that strategies share: ranking with fair ties, k-means, D² seeding, k-centre.
 
 Written in torch for any device. Random numbers come from the caller's generator, on the CPU, so that the same
-seed means the same draws everywhere; positions stay tensors, so that a GPU is never waited for in a loop.
-Distances are small differences of large products: `Engine` sees to it that these are not rounded to TF32.
+seed means the same draws everywhere. Positions stay tensors, so that no loop waits for a GPU. Distances are
+small differences of large products: `Engine` makes sure that these are not rounded to TF32.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 RESTARTS = 10  # of k-means
+ITERATIONS = 300  # of a restart, at most
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """Positions of the `count` highest scores, best first; equal scores in random order."""
+    """Return the positions of the `count` highest scores, best first; equal scores in random order."""
     shuffle = torch.randperm(len(scores), generator=rng).to(scores.device)
     return shuffle[scores[shuffle].argsort(descending=True, stable=True)[:count]]
 
 
 def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """The best of every cluster; while these are fewer than `count`, the second best of each, and so on."""
+    """Take the best of every cluster; if these are fewer than `count`, the second best of each, and so on."""
     by_score = top(score, len(score), rng)
     by_cluster = by_score[cluster[by_score].argsort(stable=True)]
     size = torch.bincount(cluster)
@@ -34,13 +35,13 @@ def best_of_each(cluster: Tensor, score: Tensor, count: int, rng: torch.Generato
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
-    """‖x - c‖² for all pairs, as (points, centres), never below 0."""
+    """Compute ‖x - c‖² for all pairs, as (points, centres), never below 0."""
     products = torch.addmm((centres * centres).sum(1), points, centres.T, alpha=-2)
     return (products + (points * points).sum(1, keepdim=True)).clamp_min_(0)
 
 
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Positions, drawn with probability proportional to their weight by numbers `uniform` in [0, 1).
+    """Draw positions with probability proportional to their weight, from numbers `uniform` in [0, 1).
 
     Along the last dimension: weights (..., n) and uniform (..., m) give positions (..., m).
     """
@@ -50,13 +51,13 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 
 def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """k-means++ seeding of gradient embeddings g = Σ_t z_t ⊗ q_t, never built: positions and their D².
+    """Seed by k-means++ on gradient embeddings g = Σ_t z_t ⊗ q_t, never built: positions and their D².
 
     z is (T, n, d) and q is (T, n, C). The first centre is the longest g, the others are drawn by D² (Ash et
     al., ICLR 2020). Since <z ⊗ q, z' ⊗ q'> = <z, z'>·<q, q'>, a distance costs T²·(d + C), not d·C.
     """
     n = z.shape[1]
-    shuffle = torch.randperm(n, generator=rng).to(z.device)  # equal points are met in random order
+    shuffle = torch.randperm(n, generator=rng).to(z.device)  # so that ties are broken by the seed
     z, q = z[:, shuffle], q[:, shuffle]
     pairs = [(a, b) for a in range(len(z)) for b in range(len(z))]
     norms = torch.stack([(z[a] * z[b]).sum(1) * (q[a] * q[b]).sum(1) for a, b in pairs]).sum(0)
@@ -70,7 +71,7 @@ def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> 
             centre = norms.argmax(0, keepdim=True)
         else:
             weights = nearest * free
-            # All that is left may coincide with a centre: then any of it will do.
+            # If all points left coincide with centres, draw any of them.
             centre = draw(torch.where(weights.sum() > 0, weights, free), uniform[step : step + 1])
         chosen[step : step + 1] = centre
         scores[step : step + 1] = nearest[centre]
@@ -84,7 +85,7 @@ def gradient_seeding(z: Tensor, q: Tensor, count: int, rng: torch.Generator) -> 
 
 
 def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Greedy k-centre (Sener & Savarese, ICLR 2018): again and again the point farthest from all centres.
+    """Choose by greedy k-centre (Sener & Savarese, ICLR 2018): always the point farthest from all centres.
 
     The anchors are the first centres; without any, the first point is drawn at random. Returns positions and
     the squared distance of each to the centres before it (0 for a first point without any).
@@ -96,18 +97,18 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
     nearest = torch.full_like(norms, torch.inf)
     chosen = torch.empty(count, dtype=torch.long, device=points.device)
     scores = torch.empty(count, device=points.device)
-    # Distances only shrink, so the next few choices are nearly always among the points that are farthest now:
-    # choose among these alone, as long as the farthest of them is no nearer than all others were at first.
-    # It is the same choice as among all, which then learn of the new centres in one matrix product.
+    # Distances only shrink, so the next few choices are nearly always among the points that are farthest now.
+    # Choose among these alone, as long as the farthest of them is no nearer than all others were at first: it
+    # is the same choice as among all. The others then get their distances to new centres in one product.
     done, steps, centres = 0, 16, anchors
-    if len(anchors) == 0 and count:  # whichever was shuffled to the front
+    if len(anchors) == 0 and count:  # the point that was shuffled to the front
         chosen[0], scores[0] = 0, 0.0
         done, centres = 1, points[:1]
     while done < count:
-        for part in centres.split(1024):  # not all at once: both sets may be large
+        for part in centres.split(1024):  # in parts: points and centres may both be many
             products = torch.addmm((part * part).sum(1), points, part.T, alpha=-2)
             nearest = torch.minimum(nearest, (products.amin(1) + norms).clamp_min_(0))
-        nearest[chosen[:done]] = -torch.inf  # never again
+        nearest[chosen[:done]] = -torch.inf  # not to be chosen again
         steps = min(steps, count - done)
         farthest, some = nearest.topk(min(n, 4 * steps))
         between = squared_distances(points[some], points[some]).fill_diagonal_(-torch.inf)
@@ -125,21 +126,21 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
 
 
 def trials(k: int) -> int:
-    """Of so many draws k-means++ takes the best."""
+    """Return the number of draws of which greedy k-means++ takes the best."""
     return 2 + int(math.log(k))
 
 
 def kmeans_plus_plus(points: Tensor, k: int, rng: torch.Generator, restarts: int = 1) -> Tensor:
-    """Starting centres (restarts, k, d), each the best of a few drawn with probability proportional to D².
+    """Draw starting centres (restarts, k, d), each the best of a few draws with probability ∝ D².
 
     Arthur & Vassilvitskii (2007), in their greedy form: of a few draws the one that lowers ΣD² most. The
-    restarts are independent and go side by side.
+    restarts are independent and computed side by side.
     """
     n, tried = len(points), trials(k)
     uniform = torch.rand(k, restarts, tried, generator=rng).to(points.device)
     norms = (points * points).sum(1)
     chosen = torch.empty(restarts, k, dtype=torch.long, device=points.device)
-    nearest = points.new_ones(restarts, n)  # the first one is drawn uniformly
+    nearest = points.new_ones(restarts, n)  # the first centre is drawn uniformly
     for step in range(k):
         drawn = draw(nearest, uniform[step])
         flat = drawn.flatten()
@@ -158,13 +159,12 @@ def kmeans(
     k: int,
     rng: torch.Generator,
     restarts: int = RESTARTS,
-    iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> Tensor:
-    """Lloyd's k-means from k-means++ starts; the cluster of each point in the best of `restarts` runs.
+    """Run Lloyd's k-means from k-means++ starts; return each point's cluster in the best of `restarts` runs.
 
-    Clusters are numbered 0 to k-1. One that runs empty is given the point farthest from its own centre; only
-    with fewer than k different points do empty ones remain.
+    Clusters are numbered 0 to k-1. One that runs empty is given the point farthest from its own centre. Empty
+    ones remain only where there are fewer than k different points.
     """
     points = points - points.mean(0)  # small numbers: differences of their squares keep more digits
     norms = (points * points).sum(1)
@@ -175,13 +175,13 @@ def kmeans(
         # iterations most clusters stay as they are.
         closeness = points.new_empty(k, len(points))
         moving, shift, last = torch.arange(k, device=points.device), float("inf"), float("inf")
-        for _ in range(iterations):
+        for _ in range(ITERATIONS):
             c = centres[moving]
             closeness[moving] = torch.addmm((c * c).sum(1, keepdim=True), c, points.T, beta=-0.5)
             highest, cluster = closeness.max(0)
             distance = (norms - 2 * highest).clamp_min_(0)
             inertia = float(distance.sum(dtype=torch.float64))
-            # Without k different points empty clusters remain: then only inertia tells that this is the end.
+            # With fewer than k different points empty clusters remain, and only inertia shows convergence.
             if inertia >= last or (shift <= stop and len(cluster.unique()) == k):
                 break
             moved = update_centres(points, centres, cluster, distance)
@@ -194,10 +194,10 @@ def kmeans(
 
 
 def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: Tensor) -> Tensor:
-    """The M-step: each centre to the mean of its points, empty clusters to the farthest points."""
+    """Do the M-step: move each centre to the mean of its points, empty clusters to the farthest points."""
     means, empty = cluster_means(points, cluster, len(centres))
     farthest = distance.topk(min(len(centres), len(points))).indices
-    # The first empty cluster gets the farthest point, the second one the next, without asking how many.
+    # The first empty cluster gets the farthest point, the second the next: no need to count the empty ones.
     given = farthest[(empty.cumsum(0) - 1).clamp(0, len(farthest) - 1)]
     return torch.where(empty[:, None], points[given], means)
 
@@ -205,9 +205,9 @@ def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: T
 def cluster_means(
     points: Tensor, cluster: Tensor, clusters: int, row: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The mean of each cluster, and which are empty. `row` says which point each of `cluster` is about."""
+    """Return each cluster's mean, and which are empty. `cluster[i]` is of point `row[i]`, by default i."""
     ordered, order = cluster.sort(stable=True)
     edges = torch.searchsorted(ordered, torch.arange(clusters + 1, device=points.device))
-    # Bags are summed in the order of their points, on a GPU too: the same clusters give the same bits.
+    # Bags are summed in the order of their points, also on a GPU: the same clusters give the same bits.
     means = embedding_bag(order if row is None else row[order], points, edges[:-1], mode="mean")
     return means, edges[:-1] == edges[1:]

@@ -1,4 +1,4 @@
-"""What a strategy sees of one client: model outputs on its unlabelled and labelled samples, its labels."""
+"""What a strategy sees of one client: its labels, and model outputs on unlabelled and labelled samples."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The contract of a query strategy, and the list of them by name.
+"""The contract of a query strategy, and its registry.
 
 A strategy is a final class with a name (also its name on the command line) that declares which models it
 needs. `select` is pure: it sees model outputs through the pool, labels nothing and touches no global state.
-`select_all` is the same for all clients of a round; strategies that can serve them together say how.
+`select_all` does the same for all clients of a round; strategies that can serve them together override it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Selection:
 
 
 class Strategy(ABC):
-    """Abstract; strategies themselves are final.
+    """A way to choose samples to label. Abstract; strategies themselves are final.
 
-    Options are fields of a frozen dataclass, made with `option`. Strategies that leave open whose model
-    chooses derive from `OneModelStrategy`.
+    Options are fields of a frozen dataclass, made with `option`. Strategies with which either model may
+    choose derive from `OneModelStrategy`.
     """
 
     name: ClassVar[str]
@@ -61,23 +61,23 @@ class Strategy(ABC):
 
     @abstractmethod
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
-        """min(budget, len(pool)) different positions of the pool."""
+        """Choose min(budget, len(pool)) different positions of the pool."""
 
     def select_all(
         self, pools: Sequence[Pool], budget: int, rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        """What `select` chooses for each client: it depends on nobody else's pool, but for rounding."""
+        """Choose for each client what `select` would, up to rounding; other clients' pools do not matter."""
         return [self.select(pool, budget, rng) for pool, rng in zip(pools, rngs, strict=True)]
 
 
 class BatchedStrategy(Strategy):
-    """Abstract: a strategy that serves all clients of a round together. One client is a round of one."""
+    """Abstract: a strategy that serves all clients of a round together."""
 
     @abstractmethod
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        """For each client so many positions: at least one, at most all."""
+        """Choose `counts[k]` positions for each client k: at least one, at most all."""
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         return self.select_all([pool], budget, [rng])[0]
@@ -99,7 +99,7 @@ class BatchedStrategy(Strategy):
 
 @dataclass(frozen=True)
 class OneModelStrategy(Strategy):
-    """Abstract: one model chooses, the global one or the client's local-only one."""
+    """Abstract: a strategy with one model, the global one or the client's local-only one."""
 
     selectors = ("global", "local")
 
@@ -112,14 +112,14 @@ class OneModelStrategy(Strategy):
 
 @dataclass(frozen=True)
 class ScoringStrategy(OneModelStrategy):
-    """Abstract: a strategy that gives every sample a score by itself and takes the highest.
+    """Abstract: a strategy that scores every sample by itself and takes the highest scores.
 
     These can also be the micro step of LoGo.
     """
 
     @abstractmethod
     def score(self, outputs: Outputs) -> Tensor:
-        """How much each sample is wanted."""
+        """Score the samples; a higher score is wanted more."""
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         score = self.score(pool.unlabelled(self.selector))
@@ -128,7 +128,7 @@ class ScoringStrategy(OneModelStrategy):
 
 
 class ScoringNames(Container[str], Iterable[str]):
-    """The names of all scoring strategies, those registered later too."""
+    """The names of all scoring strategies, including those registered later."""
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, strategy in STRATEGIES.items() if issubclass(strategy, ScoringStrategy))
@@ -138,11 +138,11 @@ class ScoringNames(Container[str], Iterable[str]):
 
 
 def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: int) -> None:
-    """So many different positions of the pool as asked for: a mistake must not become a result."""
+    """Refuse a selection that is not min(budget, size) different positions with a score each."""
     parts = (chosen.indices, chosen.scores) if isinstance(chosen, Selection) else ()
     if not parts or not all(isinstance(part, Tensor) for part in parts) or parts[0].is_floating_point():
         raise UserError(
-            f"strategy {strategy.name} returned something else than a Selection of two torch tensors, "
+            f"strategy {strategy.name} did not return a Selection of two torch tensors, "
             "positions as whole numbers and their scores"
         )
     wanted = min(budget, size)
@@ -150,22 +150,23 @@ def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: i
     if not len(chosen.indices) == len(right) == wanted:
         raise UserError(
             f"strategy {strategy.name} chose {len(chosen.indices)} positions in a pool of {size}, "
-            f"{len(right)} of them valid and different; it must be {wanted} (see fedactive.query.contract)"
+            f"{len(right)} of them valid and different; "
+            f"it must choose {wanted} (see fedactive.query.contract)"
         )
     if chosen.scores.shape != chosen.indices.shape:
         raise UserError(
             f"strategy {strategy.name} chose {wanted} positions and gave scores of shape "
-            f"{tuple(chosen.scores.shape)}; it must be one for each position"
+            f"{tuple(chosen.scores.shape)}; it must give one for each position"
         )
 
 
 def parameter(default: Any, choices: Iterable[Any], help: str) -> Any:
-    """An option that has a few values, as older strategies declare it; see `fedactive.options.option`."""
+    """Declare an option with a few values, as older strategies do; new ones use `option`."""
     return option(default, help, choices=choices)
 
 
 def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
-    """Make the strategy of that name; `selector` matters only to those by one model."""
+    """Make the strategy of that name; `selector` matters only to strategies with one model."""
     made: Strategy = STRATEGIES.make(name, options, selector=selector)
     return made
 

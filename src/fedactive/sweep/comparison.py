@@ -1,8 +1,8 @@
 """Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
 
-On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). One
-that fails takes nobody along. When the grid is stopped or killed its runs end, too, and it goes on where it
-was: what is done is skipped, what was begun resumes.
+On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). A
+run that fails does not stop the others. If the grid is stopped or killed, its runs end too; started again, it
+skips finished runs and resumes the others.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from fedactive.sweep.crew import Crew, Turn
 from fedactive.sweep.lifeline import LIFELINE
 
 ALL = "all runs, in FL rounds"
-SECONDS_BETWEEN_LOOKS = 0.2
-SECONDS_BETWEEN_LINES = 60.0  # where there is no terminal to show bars
+SECONDS_BETWEEN_POLLS = 0.2
+SECONDS_BETWEEN_LINES = 60.0  # where the output is not a terminal
 
 
 @dataclass
@@ -45,8 +45,8 @@ class Job:
     process: subprocess.Popen[bytes] | Turn | None = None
     log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
     begun: float = 0.0
-    apart: bool = False  # in a process of its own, since the one of all ended under it
-    fl_rounds: int = 0  # done, as far as is known
+    apart: bool = False  # runs in its own process, because the shared one ended under it
+    fl_rounds: int = 0  # done, when last read
     note: str = "starting"
     failed: bool = False
     bar: TaskID | None = None  # while it is running
@@ -63,7 +63,7 @@ class Job:
     def done(self) -> bool:
         try:
             return is_finished(self.experiment)
-        except (RunError, OSError):  # its folder is damaged or locked, which the run itself will tell
+        except (RunError, OSError):  # its folder is damaged or locked; the run itself will say so
             return False
 
     @property
@@ -72,7 +72,7 @@ class Job:
 
     def last_line(self) -> str:
         lines = self.read_log().strip().splitlines()
-        reasons = [line for line in lines if line.startswith(ERROR)]  # others may write here at the same time
+        reasons = [line for line in lines if line.startswith(ERROR)]  # another process may write here too
         return (reasons or lines or ["no output"])[-1]
 
     def update(self) -> None:
@@ -97,12 +97,12 @@ class Comparison:
     jobs: int
     plugins: Sequence[Path] = ()
     console: Console = field(default_factory=lambda: Console(stderr=True))
-    # One per precision, which torch sets for a whole process, and those of runs that are kept apart.
+    # One per precision, because torch sets it for a whole process; and one for each run with `apart`.
     crews: dict[str, Crew] = field(default_factory=dict)
-    lifeline: tuple[int, int] = field(default_factory=os.pipe)  # ours to hold, and closed when we are gone
+    lifeline: tuple[int, int] = field(default_factory=os.pipe)  # closes when this process ends
 
     def run(self) -> list[Job]:
-        """All runs of the grid, those that failed marked; raises only what stops the comparison itself."""
+        """Run the grid; failed runs are marked as such, only what stops the comparison itself is raised."""
         settings = setting_labels([vars(experiment) for experiment in self.experiments])
         everything = [
             Job(experiment, ", ".join(filter(None, [setting, caption(experiment)])))
@@ -113,7 +113,7 @@ class Comparison:
         skipped = len(everything) - len(waiting)
         where = f"; their logs: {waiting[0].log.parent}" if waiting else ""
         self.say(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time{where}")
-        told = time.monotonic()
+        reported = time.monotonic()
         # One bar for each run that is going on, below one for all.
         with make_bars([ALL, *(job.caption for job in waiting)], self.console) as bars:
             overall = bars.add_task(ALL, total=sum(job.total for job in waiting), note="")
@@ -123,7 +123,7 @@ class Comparison:
                         self.start(job)
                         job.bar = bars.add_task(job.caption, total=job.total, note=job.note)
                         running.append(job)
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    time.sleep(SECONDS_BETWEEN_POLLS)
                     for job in list(running):
                         assert job.process is not None
                         assert job.bar is not None
@@ -132,17 +132,17 @@ class Comparison:
                         if job.process.poll() is not None:
                             bars.remove_task(job.bar)
                             running.remove(job)
-                            if self.gets_another_chance(job):
+                            if self.retry_apart(job):
                                 waiting.insert(0, job)
                             else:
                                 self.finish(job)
                     bars.update(overall, completed=sum(job.fl_rounds for job in everything))
-                    if not self.console.is_terminal and time.monotonic() - told >= SECONDS_BETWEEN_LINES:
-                        told = time.monotonic()
+                    if not self.console.is_terminal and time.monotonic() - reported >= SECONDS_BETWEEN_LINES:
+                        reported = time.monotonic()
                         self.say(progress_line(bars.tasks[0]))
             finally:
                 processes = [job.process for job in running if job.process is not None]
-                for process in processes:  # stopped in the middle: they go on from checkpoints next time
+                for process in processes:  # interrupted: they resume from checkpoints next time
                     process.terminate()
                 for process in processes:
                     process.wait()
@@ -153,7 +153,7 @@ class Comparison:
         return everything
 
     def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
-        """The next run, unless another one is just computing the first round that both share."""
+        """Take the next run, but not one whose shared AL round 1 another is just computing."""
         busy = {first_round_file(job.experiment) for job in running}
         for job in waiting:
             shared = first_round_file(job.experiment)
@@ -169,7 +169,7 @@ class Comparison:
             config.write_text(job.experiment.to_toml(), encoding="utf-8")
             job.log.touch()
             job.log_begins = job.log.stat().st_size
-            progress_path(job.experiment).unlink(missing_ok=True)  # of an earlier attempt
+            progress_path(job.experiment).unlink(missing_ok=True)  # left by an earlier attempt
         except OSError as error:
             raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
         job.begun = time.monotonic()
@@ -189,20 +189,20 @@ class Comparison:
             )
 
     def crew(self, job: Job) -> Crew:
-        """The process that runs such jobs; a new one, should it have died."""
+        """Return the process that runs this job; start a new one if it has died."""
         which = f"{job.experiment.name}-apart" if job.apart else job.experiment.precision
         if which not in self.crews or not self.crews[which].alive:
             self.crews[which] = Crew(self.jobs, self.plugins, job.log.with_name(f"crew-{which}.log"))
         return self.crews[which]
 
-    def gets_another_chance(self, job: Job) -> bool:
-        """A run whose process ended by what may be another's fault goes on from its checkpoint, apart."""
+    def retry_apart(self, job: Job) -> bool:
+        """Give a run whose shared process died one more try in its own: another run may have killed it."""
         if not (isinstance(job.process, Turn) and job.process.abandoned):
             return False
         with job.log.open("a") as log:
-            print(f"the process of this run ended, see {job.process.crew.log}", file=log)
-        tried, job.apart = job.apart, True
-        return not tried
+            print(f"the process of this run died, see {job.process.crew.log}", file=log)
+        first_time, job.apart = not job.apart, True
+        return first_time
 
     def finish(self, job: Job) -> None:
         seconds = time.monotonic() - job.begun
@@ -229,9 +229,9 @@ def progress_line(task: Task) -> str:
 
 
 def report_failures(jobs: Sequence[Job]) -> None:
-    """Name the runs that failed, each with the end of its log; then end with an error."""
+    """Print the runs that failed, each with the last line of its log; then raise UserError."""
     failed = [job for job in jobs if job.failed]
     for job in failed:
         print(f"failed: {job.experiment.name}: {job.last_line()} (log: {job.log})", file=sys.stderr)
     if failed:
-        raise UserError(f"{len(failed)} of {len(jobs)} runs failed; the same command tries them again")
+        raise UserError(f"{len(failed)} of {len(jobs)} runs failed; the same command retries them")

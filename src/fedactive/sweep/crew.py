@@ -1,12 +1,12 @@
 """Several runs at a time on one GPU: threads of one process.
 
-Processes take turns on a GPU; threads of one process share it. Where one run's kernels leave parts of it idle
-another's fill them, and what a run has compiled and recorded is there for the next one.
+Processes take turns on a GPU; threads of one process share it. Where one run's kernels leave parts of it
+idle, another's fill them, and what one run has compiled and recorded serves the next.
 
     python -m fedactive.sweep.crew THREADS [PLUGIN ...]
 
-takes configuration files from its standard input, a line each, writes what happens in a run to a log beside
-its file, and answers with the file and `done` or `failed`. `Crew` is the other end of that line.
+reads the paths of configuration files from standard input, one per line. It writes a log beside each file and
+answers on standard output with the path and `done` or `failed`. `Crew` is the other end of these pipes.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from fedactive.registry import load_plugin
 
 def main(threads: int, plugins: Sequence[Path]) -> None:
     answers = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints must not look like an answer
     for plugin in plugins:
         load_plugin(plugin)
     files: SimpleQueue[str] = SimpleQueue()
-    for _ in range(threads):  # they end with the process, as it does when nobody is there to want their work
+    for _ in range(threads):  # they end with the process, which ends when its input closes
         Thread(target=serve, args=(files, answers), daemon=True).start()
     for line in sys.stdin:
         files.put(line.strip())
 
 
 def serve(files: SimpleQueue[str], answers: int) -> None:
-    """Run one experiment after another, on a stream of its own."""
+    """Run one experiment after another, on a CUDA stream of this thread."""
     with own_stream() if torch.cuda.is_available() else nullcontext(), EngineShelf() as engines:
         while True:
             file = files.get()
             done = attempt(Path(file), engines)
-            # In one piece: others answer, too.
+            # In one write: other threads answer too.
             os.write(answers, f"{file}\t{'done' if done else 'failed'}\n".encode())
             if not done and gpu_is_lost():
-                os._exit(1)  # the others, and who comes after them, get a new process
+                os._exit(1)  # this run, the others and the next get a new process
 
 
 def attempt(config: Path, engines: EngineShelf) -> bool:
@@ -69,7 +69,7 @@ def attempt(config: Path, engines: EngineShelf) -> bool:
 
 
 def gpu_is_lost() -> bool:
-    """After some errors a process can do nothing more on its GPU."""
+    """Return whether the process can no longer use its GPU, as after some CUDA errors."""
     try:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -78,10 +78,12 @@ def gpu_is_lost() -> bool:
     return False
 
 
-# --- in the process that wants them run
+# --- in the process that starts the runs
 
 
 class Crew:
+    """A process that runs experiments in threads, seen from the process that started it."""
+
     def __init__(self, threads: int, plugins: Sequence[Path], log: Path) -> None:
         command = [
             sys.executable,
@@ -91,7 +93,7 @@ class Crew:
             *map(str, plugins),
         ]
         cores = str(max(1, usable_cores() // threads))
-        with log.open("a") as errors:  # what is said of no run in particular
+        with log.open("a") as errors:  # messages that belong to no particular run
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -115,7 +117,7 @@ class Crew:
     def start(self, config: Path) -> Turn:
         assert self.process.stdin is not None
         self.answers.pop(str(config), None)
-        with suppress(BrokenPipeError):  # it has just ended, as the turn will tell
+        with suppress(BrokenPipeError):  # it has just ended; `Turn.poll` will report that
             self.process.stdin.write(f"{config}\n")
             self.process.stdin.flush()
         return Turn(self, str(config))
@@ -125,22 +127,22 @@ class Crew:
         return self.process.poll() is None
 
     def dismiss(self) -> None:
-        """There is no more work."""
+        """Close its input, so that the process ends, and wait for that."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended by itself
+        with suppress(BrokenPipeError):  # it has already ended
             self.process.stdin.close()
         self.process.wait()
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of the crew, to be watched like a process of its own."""
+    """One run of the crew, with the interface of a process."""
 
     crew: Crew
     config: str
 
     def poll(self) -> int | None:
-        ended = self.crew.process.poll()  # and with it all its runs
+        ended = self.crew.process.poll()  # with it all its runs end
         if ended is not None:
             self.crew.listener.join()  # its last answers may still be on their way
         if self.config in self.crew.answers:
@@ -149,7 +151,7 @@ class Turn:
 
     @property
     def abandoned(self) -> bool:
-        """Has the process ended under it? That may be another run's fault."""
+        """Whether the process died before this run answered, perhaps through another run's fault."""
         return self.poll() is not None and self.config not in self.crew.answers
 
     def terminate(self) -> None:

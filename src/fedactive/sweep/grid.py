@@ -20,17 +20,17 @@ RUNS_PER_GPU = 4  # by default
 
 
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
-    """The grid: one experiment for each combination of the values that are lists.
+    """Make one experiment for each combination of the values that are lists.
 
-    A selector says nothing to strategies that leave no choice, nor do options to what has none, so these
-    appear once, whatever selectors and options the grid has. What makes no sense to any of them is refused.
+    Strategies with one selector ignore the grid's selectors, and what has no options ignores the grid's
+    options; such experiments appear once. Options that nothing in the grid has are refused.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name in (name for name, value in axes.items() if not value):
-        raise ConfigurationError(name, [], "a list of values that is not empty")
+        raise ConfigurationError(name, [], "a list with at least one value")
     for item in options_of(Experiment):
         if not item.identity and len(axes.get(item.name, [])) > 1:
-            raise ConfigurationError(item.name, axes[item.name], "one value: with several it is the same run")
+            raise ConfigurationError(item.name, axes[item.name], "one value: all would be the same run")
         for value in axes.get(item.name, []):
             check(item, parse([item], {item.name: value})[item.name])
     for registry in REGISTRIES:
@@ -45,22 +45,22 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             name = str(chosen.get(registry.kind, getattr(Experiment, registry.kind)))
             if not options_of(registry[name]):
                 chosen.pop(f"{registry.kind}_options", None)
-        experiment = without_idle_options(Experiment.from_values(chosen))
+        experiment = drop_idle_options(Experiment.from_values(chosen))
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
 
 
 def require_some_use(registry: Registry, axes: Mapping[str, list[Any]]) -> None:
-    """Options that nothing in the grid has are a mistake."""
+    """Refuse options that nothing in the grid has."""
     names = axes.get(registry.kind, [getattr(Experiment, registry.kind)])
     if any(options_of(registry[str(name)]) for name in names):
-        return  # each is read by the experiments themselves
+        return  # the experiments check their own options
     for text in axes.get(f"{registry.kind}_options", []):
         registry.options(str(names[0]), str(text))
 
 
-def without_idle_options(experiment: Experiment) -> Experiment:
-    """The same experiment, by the name that it has when options that do not concern it are not set."""
+def drop_idle_options(experiment: Experiment) -> Experiment:
+    """Remove strategy options that have no effect, so that the run has the name that it has without them."""
     e = experiment
     if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):
         e = replace(e, strategy_options="")
@@ -68,9 +68,9 @@ def without_idle_options(experiment: Experiment) -> Experiment:
 
 
 def require_data(experiments: Sequence[Experiment]) -> None:
-    """Read every dataset of the grid once: one that is missing or damaged is told before any run starts.
+    """Read every dataset of the grid once: a missing or damaged one is reported before any run starts.
 
-    So is one that is not what a run of the grid was begun with.
+    The same goes for a dataset that differs from the one with which a run of the grid was begun.
     """
     fingerprints: dict[object, str] = {}
     for e in experiments:
@@ -81,7 +81,7 @@ def require_data(experiments: Sequence[Experiment]) -> None:
 
 
 def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
-    """How many runs at a time, and each with its share of the cores; None chooses.
+    """Give each run its share of the cores, and return how many run at a time; `jobs` None chooses.
 
     On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
     """

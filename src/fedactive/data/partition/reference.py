@@ -1,10 +1,10 @@
 """The partition behind the published tables: the authors' procedure, from the same seeds.
 
 Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Appendix A.
-From CIFAR-10's labels it gives the EMD of the paper's first labelled sets to three decimals (all but rho = 1,
-alpha = inf), and it is here to be compared with the paper's tables. That tells how many samples of a class a
-client has, not which. On imbalanced classes it strays from the Dirichlet shares: clients fill up before some
-classes are used up, and the rest is handed out class by class.
+From CIFAR-10's labels it reproduces the EMD of the paper's first labelled sets to three decimals (all but
+rho = 1, alpha = inf), so that results can be compared with the paper's tables. The EMD confirms how many
+samples of a class a client has, not which ones. On imbalanced classes it departs from the Dirichlet shares:
+clients fill up before some classes are used up, and the rest is handed out class by class.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedactive.data.partition.shares import balanced, check_request
 from fedactive.errors import ConfigurationError
 
 MOST_PASSES = 100
-ALPHA_OF_IID = 10_000.0  # how identical clients (alpha = inf) were drawn
+ALPHA_OF_IID = 10_000.0  # with which identical clients (alpha = inf) were drawn
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def reference(
     budget_percent: float,
     seed: int,
 ) -> ReferenceSplit:
-    """Long tail, partition and first labels, with one seed for all three generators involved."""
+    """Make long tail, partition and first labels, with one seed for all three generators involved."""
     if seed >= 2**32:
         raise ConfigurationError("seed", seed, "less than 2^32 with partition reference")
     if ALPHA_OF_IID < alpha < math.inf:
@@ -70,7 +70,7 @@ def reference(
 def train_copy(
     labels: NDArray[np.int64], classes: int, rho: float, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """The indices kept, class by class; rho = 1 left the dataset as it was and drew nothing."""
+    """Return the indices kept, class by class; rho = 1 left the dataset as it was and drew nothing."""
     sizes = long_tail_sizes(np.bincount(labels, minlength=classes), rho)
     if rho == 1:
         return np.arange(len(labels))
@@ -80,14 +80,14 @@ def train_copy(
         return np.concatenate([members[:size] for members, size in zip(shuffled, sizes, strict=True)])
 
     first = one_copy()
-    # Images to query came from a second copy, thinned anew, so that an index was another image there: a bug.
-    # Only its draws are repeated.
+    # Images to query came from a second copy, thinned again, in which an index meant another image: a bug.
+    # Only its random draws are repeated here.
     one_copy()
     return first
 
 
 def torch_shares(samples: int, clients: int, classes: int, alpha: float, seed: int) -> NDArray[np.float64]:
-    """The balanced matrix of Dirichlet rows, from torch's generator."""
+    """Draw the balanced matrix of Dirichlet rows from torch's generator."""
     generator = torch.Generator().manual_seed(seed)
     torch.rand(samples, generator=generator)  # one number had been drawn for each training image
     concentration = torch.full((clients, classes), ALPHA_OF_IID if math.isinf(alpha) else float(alpha))
@@ -98,7 +98,7 @@ def torch_shares(samples: int, clients: int, classes: int, alpha: float, seed: i
 def draw_in_turns(
     labels: NDArray[np.int64], shares: NDArray[np.float64], rng: random.Random
 ) -> tuple[list[list[int]], list[int]]:
-    """Clients take turns drawing what they want of each class; returns their pools and the rest by class.
+    """Let clients take turns drawing what they want of each class; return their pools and the rest by class.
 
     The original then did the same to the test set; nothing that follows depends on it.
     """
@@ -116,13 +116,13 @@ def draw_in_turns(
                 if count > 0:
                     taken = rng.sample(left[c], count)
                     pool += taken
-                    # The order in which a set of ints comes out decides the next draw: not to be tidied up.
+                    # Do not simplify: the iteration order of this set of ints decides the next draw.
                     left[c] = list(set(left[c]) - set(taken))
     return pools, [index for members in left for index in members]
 
 
 def fill_up(pools: list[list[int]], rest: list[int]) -> list[NDArray[np.int64]]:
-    """Every client in turn takes the next of the rest until it is full."""
+    """Let every client in turn take from the rest until it is full."""
     capacity = client_capacity(sum(map(len, pools)) + len(rest), len(pools))
     remaining = iter(rest)
     return [np.array([*pool, *islice(remaining, capacity - len(pool))], dtype=np.int64) for pool in pools]

@@ -1,4 +1,4 @@
-"""The matrix both partitions start from: which share of each class every client wants.
+"""The matrix that both partitions start from: the share of each class that every client wants.
 
 Each of the K clients draws its class mixture from Dirichlet(alpha·1) over the C classes; scaling then makes
 all clients equally large and all classes equally wanted
@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 from fedactive.errors import ConfigurationError
 
 # A positive matrix can always be balanced, but the nearer each client is to a single class, the slower this
-# goes: tens of passes at alpha = 0.1, up to thousands at 0.01. Below that a less balanced matrix must do.
+# goes: tens of passes at alpha = 0.1, up to thousands at 0.01. Below that the matrix stays less balanced.
 MOST_PASSES = 10_000
 
 
 def dirichlet_shares(
     clients: int, classes: int, alpha: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """A balanced K×C matrix of Dirichlet(alpha) rows; alpha = inf is its limit, the uniform matrix."""
+    """Draw a balanced K×C matrix of Dirichlet(alpha) rows; alpha = inf is the limit, the uniform matrix."""
     if np.isinf(alpha):
         return np.full((clients, classes), 1 / classes)
     return balanced(rng.dirichlet(np.full(classes, alpha), size=clients))
 
 
 def balanced(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns, then rows, normalised in turn until every row sums to 1 and every column nearly to K/C."""
+    """Normalise columns and rows in turn until every row sums to 1 and every column nearly to K/C."""
     K, C = rows.shape
     tolerance = min(1, K / C, C / K) / 1000
     # A column of draws that all underflowed to 0 could not be scaled. Once positive, none vanishes again:
@@ -42,7 +42,7 @@ def balanced(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_request(samples: int, clients: int, alpha: float) -> None:
-    """Refuse what no partition can do, before any work starts."""
+    """Refuse numbers that no partition can satisfy, before any work starts."""
     if not 1 <= clients <= samples:
         raise ConfigurationError("clients", clients, f"1 to {samples}, the number of samples")
     if not alpha > 0:

@@ -17,7 +17,7 @@ from fedactive.data.partition.shares import check_request, dirichlet_shares
 def transport(
     labels: NDArray[np.int64], classes: int, clients: int, alpha: float, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """The sorted sample indices of each client; sizes differ by at most 1; alpha = inf is stratified IID."""
+    """Return each client's sorted indices; sizes differ by at most 1; alpha = inf is stratified IID."""
     N, K = len(labels), clients
     check_request(N, K, alpha)
     shares = dirichlet_shares(K, classes, alpha, rng)
@@ -36,7 +36,7 @@ def transport(
 def nearest_counts(
     wanted: NDArray[np.float64], row_sums: NDArray[np.int64], column_sums: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The integer matrix x ≥ 0 with these row and column sums that minimises Σ|x - wanted|.
+    """Find the integer matrix x ≥ 0 with these row and column sums that minimises Σ|x - wanted|.
 
     With x = ⌊wanted⌋ - down + step + up, where the one step to ⌈wanted⌉ costs 1 - 2·fraction and every other
     unit 1, the cost is |x - wanted| at all integers, up to a constant. The constraints are those of a network
@@ -60,7 +60,7 @@ def nearest_counts(
         b_eq=missing,
         bounds=np.column_stack([np.zeros_like(most), most]),
         method="highs-ds",
-        options={"presolve": False},  # finds nothing in a network, yet would take seconds at K = 1000
+        options={"presolve": False},  # useless on a network, and takes seconds at K = 1000
     )
     down, step, up = np.rint(solution.x).reshape(3, K, C)
     counts: NDArray[np.int64] = (floor - down + step + up).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Readers: one format, one module. Each turns one file into arrays and knows nothing of the other files.
+"""Readers: one module for each format. A reader turns one file into arrays and knows no other file.
 
-A reader turns the arrays the right way round, images as (N, channels, height, width) and labels as (N,);
-whether their type, size and values are right for the dataset is asked once, for every format, in `load`.
+It returns images as (N, channels, height, width) and labels as (N,). Whether their type, size and values are
+right for the dataset is checked once for all formats, in `soundness`.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ Parts: TypeAlias = "dict[str, Array]"
 
 
 def bad_file(path: Path, reason: str) -> DataError:
-    """The error for a file that is there but cannot be used."""
+    """Make the error for a file that exists but cannot be used."""
     return DataError(f"{path}: {reason}")

@@ -46,7 +46,7 @@ def _parts(path: Path, images: Array, labels: Array) -> Parts:
 
 
 class _StoredType:
-    """Stands in for numpy.dtype and keeps the byte order and the code, such as < and i8."""
+    """Stands in for numpy.dtype; keeps the byte order and the code, such as < and i8."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.order, self.code = "|", code
@@ -56,7 +56,7 @@ class _StoredType:
 
 
 class _StoredArray:
-    """Stands in for numpy.ndarray, whose own way back from a pickle trusts every number in it."""
+    """Stands in for numpy.ndarray, whose own unpickling trusts every number in the file."""
 
     def __init__(self, *_: object) -> None:
         self.array: Array = np.empty(0)
@@ -87,17 +87,17 @@ class _StoredArray:
 
 
 class _ArrayUnpickler(pickle._Unpickler):
-    """Unpickles numbers, strings, containers and arrays of integers; any other name in the file is refused.
+    """Unpickles numbers, strings, containers and arrays of integers; refuses any other name in the file.
 
     A pickle may name any function and have it called, so a batch from an unknown source is a program. The
-    unpickler written in Python is as fast here, and unlike the one in C it does not reserve gigabytes when a
-    damaged file asks for them.
+    unpickler in Python is as fast here as the one in C, and does not reserve gigabytes if a damaged file asks
+    for them.
     """
 
     ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
         ("numpy", "dtype"): _StoredType,
         ("numpy", "ndarray"): _StoredArray,
-        # What rebuilds an array, before and since numpy 2.
+        # The functions that rebuild an array, before and since numpy 2.
         ("numpy.core.multiarray", "_reconstruct"): _StoredArray,
         ("numpy._core.multiarray", "_reconstruct"): _StoredArray,
         ("numpy.core.numeric", "_frombuffer"): _StoredArray.from_buffer,

@@ -1,7 +1,7 @@
 """Handwritten digits of 8×8 pixels and 17 grey levels: a real dataset that needs no download.
 
 Alpaydin & Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, CC BY 4.0. The
-file has the test part of it, in the order in which scikit-learn has it, too.
+file holds the test part of it, in the same order as scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_suffix(".npz")
 
 
 def read() -> Parts:
-    """Every fifth sample is a test sample: the digits have no official split, and this is easy to repeat."""
+    """Read the digits. They have no official split: every fifth sample is a test sample, easy to repeat."""
     with np.load(FILE) as digits:
         images = np.rint(digits["images"] * (255 / 16)).astype(np.uint8)[:, np.newaxis]
         labels = digits["labels"].astype(np.int64)

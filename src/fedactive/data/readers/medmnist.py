@@ -14,7 +14,7 @@ from fedactive.data.readers import Array, Parts, bad_file
 
 def read(path: Path) -> Parts:
     parts: Parts = {}
-    with _opened(path) as content:
+    with _open(path) as content:
         for role in ("train_images", "train_labels", "test_images", "test_labels"):
             if role not in content:
                 raise bad_file(path, f"the array {role} is missing")
@@ -24,16 +24,16 @@ def read(path: Path) -> Parts:
 
 
 def read_classes(path: Path) -> tuple[Array | None, Array]:
-    """The names of the classes, which MedMNIST's own files lack, and the labels of the training images."""
-    with _opened(path) as content:
+    """Read the class names, which MedMNIST's own files lack (None), and the labels of the training images."""
+    with _open(path) as content:
         names = _array(path, content, "classes") if "classes" in content else None
         return names, _flat(_array(path, content, "train_labels"))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
-        if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
+        if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and suggest to allow pickles
             raise bad_file(path, "not an .npz archive")
         file.seek(0)
         yield np.load(file, allow_pickle=False)
@@ -42,7 +42,7 @@ def _opened(path: Path) -> Iterator[Any]:
 def _array(path: Path, content: Any, name: str) -> Array:
     try:
         return np.asarray(content[name])
-    except ValueError as error:  # of Python objects, for one, as numpy makes of images that differ in size
+    except ValueError as error:  # e.g. Python objects, which numpy makes of images of different sizes
         raise bad_file(path, f"the array {name} cannot be read ({' '.join(str(error).split())})") from error
 
 

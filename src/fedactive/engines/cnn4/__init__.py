@@ -1,1 +1,1 @@
-"""cnn4, the paper's architecture, trained for all clients at once by kernels of its own."""
+"""cnn4, the paper's architecture, trained for all clients at once with its own kernels."""

@@ -29,9 +29,9 @@ from fedactive.engines.cnn4.norm import (
 @triton.jit
 def convolve(x, work, present, y, partial, LENGTH: tl.constexpr, BATCH: tl.constexpr, HEIGHT: tl.constexpr,
              BREADTH: tl.constexpr, BACKWARD: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
-    """3x3 convolution; BACKWARD: its transpose, from dy to dx.
+    """Convolve 3x3; BACKWARD: the transpose, from dy to dx.
 
-    Forward it also leaves, for each block of positions, the sum of y, the sum of squares around the block's
+    Forward it also stores, for each block of positions, the sum of y, the sum of squares around the block's
     own mean and the number of values, from which mean and variance follow without loss of digits.
     """
     client, block = tl.program_id(0), tl.program_id(1)
@@ -69,7 +69,7 @@ def convolve(x, work, present, y, partial, LENGTH: tl.constexpr, BATCH: tl.const
 @triton.jit
 def statistics(partial, blocks, bias, gamma, beta, running, counter, norm, LENGTH: tl.constexpr,
                RUNNING: tl.constexpr, ROWS: tl.constexpr):
-    """The block's BatchNorm from the sums that `convolve` left."""
+    """Compute the block's BatchNorm from the sums that `convolve` stored."""
     client = tl.program_id(0)
     r, c = tl.arange(0, ROWS), tl.arange(0, WIDTH)
     start = partial + client * blocks * 3 * WIDTH
@@ -108,7 +108,7 @@ def statistics(partial, blocks, bias, gamma, beta, running, counter, norm, LENGT
 
 @triton.jit
 def pool(y, norm, out, BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Normalisation, 2x2 pooling and ReLU; BLOCK pooled positions for each program."""
+    """Normalise, pool 2x2 and apply ReLU; BLOCK pooled positions for each program."""
     client = tl.program_id(0)
     half_height: tl.constexpr = HEIGHT // 2
     half_breadth: tl.constexpr = BREADTH // 2
@@ -130,7 +130,7 @@ def pool(y, norm, out, BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.co
 @triton.jit
 def pool_backward(y, norm, present, d_out, partial, dy, BATCH: tl.constexpr, HEIGHT: tl.constexpr,
                   BREADTH: tl.constexpr, SPREAD: tl.constexpr, BLOCK: tl.constexpr):
-    """From the gradient of the pooled map to sums over dz or, SPREAD: with those known, to dy.
+    """Turn the gradient of the pooled map into sums over dz; SPREAD: with these known, into dy.
 
     dz is d_out at the highest value of each window, if that is above 0. A last odd row or column is in no
     window, but it counts in BatchNorm and so has a dy.
@@ -156,7 +156,7 @@ def pool_backward(y, norm, present, d_out, partial, dy, BATCH: tl.constexpr, HEI
         place = ((image * HEIGHT + 2 * hh + j // 2) * BREADTH + 2 * ww + j % 2)[:, None] * WIDTH + c[None, :]
         value = tl.load(y + place, mask=window[:, None], other=0.0).to(tl.float32)
         z = value * scale[None, :] + shift[None, :]
-        higher = z > best  # of equal ones the first, as PyTorch has it
+        higher = z > best  # of equal ones the first, as in PyTorch
         best_y, where = tl.where(higher, value, best_y), tl.where(higher, j, where)
         best = tl.maximum(best, z)
     place = ((image * half_height + hh) * half_breadth + ww)[:, None] * WIDTH + c[None, :]
@@ -183,7 +183,7 @@ def pool_backward(y, norm, present, d_out, partial, dy, BATCH: tl.constexpr, HEI
 @triton.jit
 def norm_gradient(partial, blocks, present, norm, d_gamma, d_beta, LENGTH: tl.constexpr,
                   BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr, ROWS: tl.constexpr):
-    """The gradients of γ and β, and what dy needs, from the sums that `pool_backward` left."""
+    """Compute the gradients of γ and β, and what dy needs, from the sums that `pool_backward` stored."""
     client = tl.program_id(0)
     r, c = tl.arange(0, ROWS), tl.arange(0, WIDTH)
     sum_dz = tl.zeros((ROWS, WIDTH), tl.float32)
@@ -201,7 +201,7 @@ def norm_gradient(partial, blocks, present, norm, d_gamma, d_beta, LENGTH: tl.co
 @triton.jit
 def weight_gradient(x, dy, partial, BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
                     BLOCK: tl.constexpr, PRECISION: tl.constexpr):
-    """Σ dy ⊗ x for the three taps of one row of the kernel, over one part of the positions."""
+    """Sum dy ⊗ x for the three taps of one row of the kernel, over one part of the positions."""
     client, down = tl.program_id(0), tl.program_id(1) - 1
     part, parts = tl.program_id(2), tl.num_programs(2)
     c = tl.arange(0, WIDTH)

@@ -1,7 +1,7 @@
-"""cnn4's first block, whose map is most of what the network would move through memory: it is never stored.
+"""cnn4's first block, whose map would be most of the network's memory traffic: it is never stored.
 
-The map is y = W·p for the 27 values p of each 3x3x3 patch, cheap to compute again wherever it is needed. What
-BatchNorm wants to know of it before the first value can be used follows from sums over the patches alone:
+The map is y = W·p for the 27 values p of each 3x3x3 patch, cheap to compute again wherever it is needed. The
+statistics that BatchNorm needs before any value can be used follow from sums over the patches alone:
 
     S = Σ [p 1][p 1]ᵀ        mean = W·p̄        variance = diag(W Cov(p) Wᵀ)
 
@@ -9,7 +9,7 @@ so one pass computes convolution, normalisation, pooling and ReLU. Backwards, y'
 
     dy = scale·(dz - mean(dz) - x̂·mean(dz·x̂))
 
-is 0 but for one value in four in its first term; the other two are linear in p, and so follow from S again.
+has one value in four that is not 0 in its first term; the other two are linear in p and follow from S again.
 """
 
 # One argument per line would hide the kernels behind their signatures.
@@ -33,7 +33,7 @@ from fedactive.engines.cnn4.norm import (
 @triton.jit
 def patches(images, image, h, w, there, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr,
             PATCH: tl.constexpr):
-    """The patch around each position (image, h, w) as a row of PATCH values: taps x channels, 1, 0, 0, ..."""
+    """Load the patch around each position (image, h, w) as PATCH values: taps x channels, 1, 0, 0, ..."""
     k = tl.arange(0, PATCH)
     tap = k // INTO
     hh = h[:, None] + (tap // 3)[None, :] - 1
@@ -46,7 +46,7 @@ def patches(images, image, h, w, there, HEIGHT: tl.constexpr, BREADTH: tl.conste
 
 @triton.jit
 def first_weights(weight, INTO: tl.constexpr, PATCH: tl.constexpr):
-    """W (64, PATCH), filled up with zeros."""
+    """Load W (64, PATCH), filled up with zeros."""
     c, k = tl.arange(0, WIDTH), tl.arange(0, PATCH)
     return tl.load(weight + c[:, None] * (9 * INTO) + k[None, :], mask=(k < 9 * INTO)[None, :], other=0.0)
 
@@ -54,7 +54,7 @@ def first_weights(weight, INTO: tl.constexpr, PATCH: tl.constexpr):
 @triton.jit
 def patch_sums(images, present, partial, BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
                INTO: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
-    """S of each client, in as many parts as there are programs along the second axis."""
+    """Compute S of each client, in as many parts as there are programs along the second axis."""
     client, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     total = tl.zeros((PATCH, PATCH), tl.float32)
     for block in range(part, tl.cdiv(BATCH * HEIGHT * BREADTH, BLOCK), parts):
@@ -73,7 +73,7 @@ def patch_sums(images, present, partial, BATCH: tl.constexpr, HEIGHT: tl.constex
 def first_statistics(sums, present, work, bias, gamma, beta, running, counter, norm, LENGTH: tl.constexpr,
                      RUNNING: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr,
                      INTO: tl.constexpr, PATCH: tl.constexpr):
-    """The block's BatchNorm from S."""
+    """Compute the block's BatchNorm from S."""
     client = tl.program_id(0)
     k = tl.arange(0, PATCH)
     total = tl.load(sums + client * PATCH * PATCH + k[:, None] * PATCH + k[None, :])
@@ -104,7 +104,7 @@ def first_statistics(sums, present, work, bias, gamma, beta, running, counter, n
 def first_forward(images, work, norm, out, LENGTH: tl.constexpr, BATCH: tl.constexpr, HEIGHT: tl.constexpr,
                   BREADTH: tl.constexpr, INTO: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr,
                   PRECISION: tl.constexpr):
-    """Convolution, normalisation, pooling and ReLU; BLOCK pooled positions for each program."""
+    """Convolve, normalise, pool and apply ReLU; BLOCK pooled positions for each program."""
     client = tl.program_id(0)
     m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     half_height: tl.constexpr = HEIGHT // 2
@@ -128,7 +128,7 @@ def first_forward(images, work, norm, out, LENGTH: tl.constexpr, BATCH: tl.const
 def first_backward(images, present, work, norm, d_pooled, partial, LENGTH: tl.constexpr,
                    BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr,
                    PATCH: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
-    """Σ p ⊗ dz, Σ dz and Σ dz·x̂ below each other, in parts, from the gradient of the block's output."""
+    """Compute Σ p ⊗ dz, Σ dz and Σ dz·x̂, stored one below the other, in parts, from the output's gradient."""
     client, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     half_height: tl.constexpr = HEIGHT // 2
     half_breadth: tl.constexpr = BREADTH // 2
@@ -157,7 +157,7 @@ def first_backward(images, present, work, norm, d_pooled, partial, LENGTH: tl.co
         for j in tl.static_range(1, 4):
             y = tl.dot(p1 if j == 1 else (p2 if j == 2 else p3), weights, input_precision=PRECISION)
             z = y * scale[None, :] + shift[None, :]
-            higher = z > best  # of equal ones the first, as PyTorch has it
+            higher = z > best  # of equal ones the first, as in PyTorch
             best_y, where = tl.where(higher, y, best_y), tl.where(higher, j, where)
             best = tl.maximum(best, z)
         dz = tl.where(best > 0, d_out, 0.0)
@@ -182,7 +182,7 @@ def first_backward(images, present, work, norm, d_pooled, partial, LENGTH: tl.co
 def first_gradient(products, sums, present, work, norm, d_weight, d_gamma, d_beta, LENGTH: tl.constexpr,
                    BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr, INTO: tl.constexpr,
                    PATCH: tl.constexpr):
-    """The gradients of W, γ and β:  dW = scale·(Σ p dz - mean(dz)·Σ p - mean(dz·x̂)·Σ p x̂)."""
+    """Compute the gradients of W, γ and β:  dW = scale·(Σ p dz - mean(dz)·Σ p - mean(dz·x̂)·Σ p x̂)."""
     client = tl.program_id(0)
     k, c = tl.arange(0, PATCH), tl.arange(0, WIDTH)
     place = products + client * (PATCH + 2) * WIDTH + c

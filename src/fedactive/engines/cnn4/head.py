@@ -1,4 +1,4 @@
-"""cnn4's last layer: logits, the gradient of the mean cross-entropy, and what follows from it, at once."""
+"""cnn4's last layer in one kernel: logits, gradient of the mean cross-entropy, and what follows from it."""
 
 # One argument per line would hide the kernels behind their signatures.
 # fmt: off
@@ -11,7 +11,7 @@ from fedactive.engines.cnn4.norm import WIDTH, count_present
 @triton.jit
 def head(z, weight, bias, targets, present, dz, d_weight, d_bias, LENGTH: tl.constexpr, BATCH: tl.constexpr,
          PADDED: tl.constexpr, AREA: tl.constexpr, CLASSES: tl.constexpr, COLUMNS: tl.constexpr):
-    """One program per client. z is (clients, batch, AREA, 64), the weights have channels before places."""
+    """Compute one client per program. z is (clients, batch, AREA, 64); weights have channels first."""
     client = tl.program_id(0)
     n, y, c = tl.arange(0, PADDED), tl.arange(0, COLUMNS), tl.arange(0, WIDTH)
     there, real = n < BATCH, y < CLASSES

@@ -1,7 +1,7 @@
-"""Logits and embeddings of many images under one set of weights, by the kernels of training.
+"""Compute logits and embeddings of many images under one set of weights, with the kernels of training.
 
-In a batch where nobody is present BatchNorm falls back on its running statistics and leaves them alone, which
-is just what evaluation is. The first map, again, is never stored.
+In a batch in which no row is present, BatchNorm uses its running statistics and does not change them, which
+is what evaluation needs. The first map is never stored here either.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from fedactive.federated.local_sgd import Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier
 
-BATCH = 1024  # more at a time gain nothing
+BATCH = 1024  # larger batches are no faster
 
 
 @final
 class Inference:
+    """Runs cnn4 on batches of one size, for one set of weights at a time."""
+
     def __init__(self, model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe) -> None:
         self.batch = fitting(images, recipe)
         recipe = replace(recipe, batch_size=self.batch)
@@ -42,14 +44,14 @@ class Inference:
                 self.graph.replay()
             else:
                 stack.embed()
-            z = stack.x[4][0, : len(part)]  # places before channels; the model has it the other way round
+            z = stack.x[4][0, : len(part)]  # places before channels; the model has channels first
             embeddings.append(z.movedim(-1, 1).flatten(1).to(torch.float32, copy=True))
         z = torch.cat(embeddings)
         return F.linear(z, weights["head.weight"], weights["head.bias"]), z
 
 
 def fitting(images: Tensor, recipe: Recipe) -> int:
-    """How many images to take at a time: fewer where they are so large that memory or counting ends."""
+    """Choose how many images to take at a time: fewer if memory or the 32-bit count of values limits them."""
     shape = images.shape[1:]
     most = CNN4Stack.most_images(shape)
     if images.is_cuda:

@@ -1,7 +1,7 @@
 """BatchNorm inside the kernels: from sums over a batch to y ↦ scale·y + shift, and its gradients.
 
-A convolution's bias is left out of its output y: BatchNorm takes it away again, and its gradient is 0. Only
-the running mean knows of it. Results are kept in `norm` (clients, 6, 64), whose rows are named below.
+A convolution's bias is left out of its output y: BatchNorm subtracts it again, and its gradient is 0. Only
+the running mean includes it. Results are kept in `norm` (clients, 6, 64), whose rows are named below.
 """
 
 import triton
@@ -21,10 +21,10 @@ ROWS = 6
 
 @triton.jit
 def product(a, b, total, PRECISION: tl.constexpr):
-    """total + a·b for operands that the tensor cores do not find in the order they need.
+    """Compute total + a·b for operands that are not in the memory order that the tensor cores need.
 
-    They can turn 16-bit numbers around, not 32-bit ones. So a TF32 product is made of three bfloat16 ones:
-    two of these carry 16 bits of a number, TF32 carries 11.
+    They can transpose 16-bit numbers, not 32-bit ones. So a TF32 product is made of three bfloat16 products:
+    two bfloat16 numbers carry 16 bits of a number, TF32 carries 11.
     """
     if PRECISION == "tf32" and a.dtype == tl.float32:
         a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)
@@ -53,9 +53,9 @@ def count_present(present, client, BATCH: tl.constexpr, PADDED: tl.constexpr):
 
 @triton.jit
 def settle(norm, client, mean, variance, values, bias, gamma, beta, running, counter):
-    """Write scale and shift, and bring the running statistics (mean, then variance) up to date.
+    """Write scale and shift, and update the running statistics (mean, then variance).
 
-    A batch with a single value has no variance: the running statistics stand in, and stay as they are.
+    A batch with a single value has no variance: the running statistics are used instead, and not updated.
     """
     c = tl.arange(0, WIDTH)
     enough = values > 1

@@ -1,7 +1,7 @@
-"""How well each client knows its own samples, which is when local-only training ends: all clients at once.
+"""The accuracy of all clients on their own samples at once; it decides when local-only training ends.
 
-The forward kernels of training serve here too. Where nobody counts as present, BatchNorm takes its running
-statistics and leaves them alone.
+The forward kernels of training are used here too. If no row is marked as present, BatchNorm uses its running
+statistics and does not change them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class OwnAccuracy:
-    """`rows` are the samples of the jobs that are going on."""
+    """Measures the accuracy of a stack's clients. `rows` are the samples of the current jobs."""
 
     rows: Tensor
 
@@ -34,14 +34,14 @@ class OwnAccuracy:
         self.graph = record(self.count) if stack.images.is_cuda else None
 
     def begin(self, jobs: Sequence[LocalJob]) -> None:
-        """One epoch in which nobody moves and nothing is mirrored; in which order does not matter."""
+        """Plan one epoch over the samples of these jobs, without steps and flips, in any order."""
         stack, batch = self.stack, self.stack.recipe.batch_size
         still = [replace(j, epochs=1, rates=(0.0,) * steps_per_epoch(len(j.samples), batch)) for j in jobs]
         plan = Plan.of(still, stack.width, replace(stack.recipe, flip=False), stack.images.device)
         self.rows = plan.rows[0]
 
     def __call__(self) -> Tensor:
-        """The share of right answers by client, of those that are still training."""
+        """Return the share of right answers of each client that is still training."""
         self.right.zero_()
         for row in self.rows:
             self.stack.row.copy_(row)

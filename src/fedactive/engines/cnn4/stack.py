@@ -1,6 +1,6 @@
-"""The gradients of many clients' cnn4, about 35 kernels for all of them together.
+"""The gradients of many clients' cnn4, in about 35 kernels for all of them together.
 
-One client's network is far too small for a GPU, and its first map far too large to be worth storing: see
+One client's network is far too small to fill a GPU. Its first map is too large to be worth storing: see
 `first_block`. Activations are kept in bfloat16 or float32, sums and weights always in float32.
 """
 
@@ -23,15 +23,15 @@ from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models.architectures.cnn4 import CNN4, WIDTH
 
 SMALLEST = 16  # the narrowest matrix that the tensor cores take
-HIGHEST = 128  # the largest batch whose logits one program computes
+HIGHEST = 128  # the largest batch whose logits one program can compute
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the work is cut up; chosen by measurement on an H200."""
+    """How the work is divided among programs; chosen by measurement on an H200."""
 
     first_parts: int  # programs that share one client's backward pass through the first block
-    first_windows: int  # windows of 2x2 positions that such a program takes at a time
+    first_windows: int  # windows of 2x2 positions that such a program processes at a time
     weight_parts: int  # programs that share the sum over positions in a weight gradient
     weight_positions: int
     patch_parts: int = 64  # programs that share one client's sum over patches
@@ -49,20 +49,20 @@ TUNING = {
 class CNN4Stack(Stack):
     @staticmethod
     def takes(model: object, images: Tensor, recipe: Recipe) -> bool:
-        """Is this a network that the kernels know, and a precision that the tensor cores have?"""
+        """Return whether the kernels support this network, and the tensor cores this precision."""
         known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
         most = min(HIGHEST, CNN4Stack.most_images(images.shape[1:]))
         return known and recipe.batch_size <= most and recipe.precision != "fp32"
 
     @staticmethod
     def most_images(shape: Sequence[int]) -> int:
-        """Of all clients together, in one step: kernels count the values of a map in 32 bits."""
+        """Return how many images a step may have in all: kernels count the values of a map in 32 bits."""
         _, height, breadth = shape
         return (2**31 - 1) // (WIDTH * (height // 2) * (breadth // 2))
 
     @staticmethod
     def bytes_per_image(shape: Sequence[int], recipe: Recipe) -> int:
-        """What is kept of one image: maps between blocks, outputs of convolutions, gradients of both."""
+        """Count what is kept of an image: maps between blocks, outputs of convolutions, gradients of both."""
         _, height, breadth = shape
         places = [(height >> i) * (breadth >> i) for i in (1, 2, 3, 4)]
         values = 2 * WIDTH * (sum(places) + sum(places[:3]))
@@ -82,47 +82,47 @@ class CNN4Stack(Stack):
         patch = triton.next_power_of_2(max(SMALLEST, 9 * into + 1))
 
         def map_of(i: int) -> Tensor:
-            return self.room(batch, *self.sizes[i], WIDTH, dtype=self.dtype())
+            return self.zeros(batch, *self.sizes[i], WIDTH, dtype=self.dtype())
 
-        # x[i] goes into block i, y[i] is its convolution (not kept for the first one), x[4] the embedding.
+        # x[i] is the input of block i, y[i] its convolution (not kept for the first one), x[4] the embedding.
         self.x = [self.batch, *(map_of(i) for i in (1, 2, 3, 4))]
-        self.dx = [self.room(0), *(map_of(i) for i in (1, 2, 3, 4))]
-        self.y = [self.room(0), *(map_of(i) for i in (1, 2, 3))]
-        self.dy = [self.room(0), *(map_of(i) for i in (1, 2, 3))]
-        self.norm = [self.room(ROWS, WIDTH) for _ in range(4)]
+        self.dx = [self.zeros(0), *(map_of(i) for i in (1, 2, 3, 4))]
+        self.y = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
+        self.dy = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
+        self.norm = [self.zeros(ROWS, WIDTH) for _ in range(4)]
         self.patch_parts, self.patch_sums = (
-            self.room(tuning.patch_parts, patch, patch),
-            self.room(patch, patch),
+            self.zeros(tuning.patch_parts, patch, patch),
+            self.zeros(patch, patch),
         )
-        self.first_parts = self.room(tuning.first_parts, patch + 2, WIDTH)
-        self.first_sums = self.room(patch + 2, WIDTH)
-        self.sums = [self.room(self.programs(i), 3, WIDTH) for i in range(4)]
-        self.window_sums = [self.room(self.window_programs(i), 2, WIDTH) for i in range(4)]
-        self.weight_parts = [self.room(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
+        self.first_parts = self.zeros(tuning.first_parts, patch + 2, WIDTH)
+        self.first_sums = self.zeros(patch + 2, WIDTH)
+        self.sums = [self.zeros(self.programs(i), 3, WIDTH) for i in range(4)]
+        self.window_sums = [self.zeros(self.window_programs(i), 2, WIDTH) for i in range(4)]
+        self.weight_parts = [self.zeros(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
 
         self.check: OwnAccuracy | None = None
 
-        # What kernels are told, as far as several of them share it.
+        # Arguments that several kernels share.
         self.lengths = {"LENGTH": self.layout.length}
         self.batches = {"BATCH": batch, "PADDED": triton.next_power_of_2(max(SMALLEST, batch))}
         self.patches = {"INTO": into, "PATCH": patch}
         self.precision = {"PRECISION": "ieee" if self.recipe.precision == "fp32" else "tf32"}
 
-    def room(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(self.width, *shape, dtype=dtype, device=self.parameters.device)
 
     def programs(self, i: int) -> int:
-        """Programs per client for the positions of block i's map."""
+        """Count the programs per client for the positions of block i's map."""
         height, breadth = self.sizes[i]
         return -(-self.recipe.batch_size * height * breadth // self.tuning.positions)
 
     def window_programs(self, i: int) -> int:
-        """The same for its 2x2 windows, those cut off at the edge included."""
+        """Count the programs per client for its 2x2 windows, including those cut off at the edge."""
         height, breadth = self.sizes[i]
         return -(-self.recipe.batch_size * -(-height // 2) * -(-breadth // 2) // self.tuning.windows)
 
     def weight_programs(self, i: int) -> int:
-        """Into how many parts the sum over positions is cut in block i's weight gradient."""
+        """Count the parts into which block i's weight gradient divides its sum over positions."""
         return max(1, min(self.tuning.weight_parts, self.programs(i) // 8))
 
     def shape(self, i: int) -> dict[str, int]:
@@ -134,11 +134,11 @@ class CNN4Stack(Stack):
         return {"AREA": height * breadth}
 
     def of(self, rows: Tensor, i: int, *names: str) -> list[Tensor]:
-        """Block i's tensors of these names, in all rows."""
+        """Return views of block i's tensors of these names, in all rows."""
         return [self.layout.view(rows, f"blocks.{i}.{name}") for name in names]
 
     def norm_arguments(self, i: int) -> list[Tensor]:
-        """What every computation of statistics reads and writes beside its sums."""
+        """List what every computation of statistics reads and writes beside its sums."""
         parameters = self.of(self.parameters, i, "convolution.bias", "norm.weight", "norm.bias")
         running = self.buffer_layout.view(
             self.statistics, f"blocks.{i}.norm.running_mean"

@@ -1,1 +1,1 @@
-"""Federated algorithms: one file, one algorithm, named as its file is."""
+"""Federated algorithms: one file each, which has the algorithm's name."""

@@ -1,6 +1,6 @@
-"""FedNova (Wang et al., NeurIPS 2020): clients that made more steps do not count for more.
+"""FedNova (Wang et al., NeurIPS 2020): a client that makes more steps does not count for more.
 
-Each client's way is divided by its length before the mean, and the mean goes the mean length:
+Each client's change is divided by the length of its path; the mean of these directions goes the mean length:
 
     d_k = (Θ - Θ_k) / L_k         Θ = Θ - (Σ_k p_k L_k) · Σ_k p_k d_k         p_k = |D_k|/|D|
 
@@ -27,7 +27,7 @@ PATH, LENGTH = "path", "length"
 @dataclass(frozen=True)
 class FedNova(Algorithm):
     name = "fednova"
-    summary = "each client's way is normalised by its length before the mean"
+    summary = "each client's change is divided by its path length before the mean"
     paper = "Wang et al., NeurIPS 2020"
 
     def client_end(

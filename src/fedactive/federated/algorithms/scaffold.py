@@ -5,8 +5,8 @@
     server    Θ = weighted mean of Θ_k,     c = c + |S|/N · mean_k (c_k⁺ - c_k)
 
 The original has no momentum and divides by steps x rate. With momentum each gradient moves the weights
-further than that, and the same division would make c_k grow without bound; `length` is how far a constant
-unit gradient moves a weight, which is steps x rate when the momentum is 0. So c_k⁺ is always the mean
+further than that, and the same division would make c_k grow without bound. `length` is how far a constant
+gradient of 1 moves a weight, which is steps x rate when the momentum is 0. So c_k⁺ is always the mean
 gradient along the path. Variates cover the parameters, not the BatchNorm buffers, and start at 0.
 """
 

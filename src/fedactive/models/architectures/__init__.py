@@ -1,1 +1,1 @@
-"""Architectures: one file, one model, named as its file is."""
+"""Architectures: one file each, which has the model's name."""

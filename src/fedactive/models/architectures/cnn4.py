@@ -27,8 +27,8 @@ class Block(nn.Module):
         if applies(x, self.norm):
             return pooled_block(x, self.convolution, self.norm)
         x = self.norm(self.convolution(x))
-        # ReLU commutes with the maximum, and after pooling it has a quarter of the values to touch.
-        # Maps of 1x1 (images smaller than 16x16) have nothing left to pool.
+        # ReLU commutes with the maximum, and after pooling it has a quarter of the values to process.
+        # Maps of 1x1 (from images smaller than 16x16) are not pooled.
         return F.relu(F.max_pool2d(x, 2) if min(x.shape[2:]) > 1 else x, inplace=True)
 
 

@@ -1,1 +1,1 @@
-"""Query strategies: one file, one strategy, named as its file is."""
+"""Query strategies: one file each, which has the strategy's name."""

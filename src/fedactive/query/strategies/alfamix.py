@@ -1,7 +1,7 @@
 """ALFA-Mix (Parvaneh et al., CVPR 2022): samples whose class changes when a little of an anchor is mixed in.
 
 The anchors z* are the class means of the labelled embeddings. With ŷ the class that the head W, b predicts at
-z, the mix of that length that raises the loss most, to first order, is
+z, the mix of a given length that raises the loss most, to first order, is
 
     z̃ = z + α ⊙ (z* - z)    α = ε·‖z* - z‖₂·g / (‖g‖₂·(z* - z))    ε = cap/√d
     g = ∇_z CE(W z + b, ŷ) = Wᵀ(p - 1_ŷ)
@@ -11,10 +11,10 @@ that are 0 often are: there no mix moves anything. So
 
     z̃ = z + ε·‖z* - z‖₂·g/‖g‖₂ ⊙ [z* ≠ z]
 
-which divides by nothing that may be 0 (where g is 0, z̃ = z). Its logits are those of z and a multiple of one
-product with W: no mixed feature is ever built.
+which never divides by 0 (where g is 0, z̃ = z). Its logits are those of z plus a multiple of one product with
+W: no mixed feature is ever built.
 
-The cap grows until there are B candidates; k-means on these, one from each cluster, keeps the choice diverse.
+The cap grows until there are B candidates. k-means clusters these, and one from each cluster is chosen.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 @register
 @dataclass(frozen=True)
 class AlfaMix(BatchedStrategy, OneModelStrategy):
-    """The head "global" is what the released code of LoGo does, which mixes features of the local model but
-    classifies them with the global one: this explains the paper's weak numbers of local ALFA-Mix."""
+    """ALFA-Mix. The head "global" is what LoGo's released code does: it mixes features of the local model but
+    classifies them with the global one. This explains the paper's weak numbers of local ALFA-Mix."""
 
     name = "alfamix"
     summary = "samples that change class when mixed with class means, clustered"
@@ -72,13 +72,13 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
         candidates = [ease.nonzero().squeeze(1) for ease in eases]
         chosen: dict[int, Tensor] = {}
         for k, (ease, count, rng) in enumerate(zip(eases, counts, rngs, strict=True)):
-            if len(candidates[k]) <= count:  # all of them; the rest is equal at 0, so it fills up at random
+            if len(candidates[k]) <= count:  # all of them, then random others: those are equal at 0
                 chosen[k] = top(ease, count, rng)
         many = [k for k in range(len(pools)) if k not in chosen]
         points = [F.normalize(pools[k].unlabelled(self.selector).embeddings[candidates[k]]) for k in many]
         clusters = kmeans_of_all(points, [counts[k] for k in many], [rngs[k] for k in many])
         for k, x, cluster in zip(many, points, clusters, strict=True):
-            # With duplicates some clusters are empty: then the next nearest of the others fill up.
+            # With duplicates some clusters are empty: then the next nearest of the other clusters are taken.
             nearness = -squared_distance_to_mean(x, cluster, counts[k])
             chosen[k] = candidates[k][best_of_each(cluster, nearness, counts[k], rngs[k])]
         return [
@@ -94,7 +94,7 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
 
 
 def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """The anchors, (C, d): a class without labels has the mean of all; without any labels there are none."""
+    """Return the anchors (C, d): a class without labels has the mean of all; no labels at all, no anchors."""
     if len(labels) == 0:
         return embeddings[:0]
     count = torch.bincount(labels, minlength=classes)[:, None]
@@ -103,10 +103,10 @@ def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
 
 
 def steepest(logits: Tensor, weight: Tensor) -> Tensor:
-    """g/‖g‖ for each sample, 0 where g is 0.
+    """Compute g/‖g‖ for each sample, 0 where g is 0.
 
     With p' the softmax over the classes other than ŷ, g = (1 - p_ŷ)·Wᵀ(p' - 1_ŷ). The first factor does not
-    matter to the direction; without it nothing is lost where p_ŷ rounds to 1.
+    change the direction; leaving it out keeps the direction where p_ŷ rounds to 1.
     """
     predicted = logits.argmax(1, keepdim=True)
     others = logits.scatter(1, predicted, -torch.inf).softmax(1).nan_to_num()  # nan: there is only one class
@@ -114,7 +114,7 @@ def steepest(logits: Tensor, weight: Tensor) -> Tensor:
 
 
 def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wanted: int) -> Tensor:
-    """1/cap for the smallest cap with which some anchor changes a sample's class, 0 where none does.
+    """Return 1/cap for the smallest cap with which some anchor changes a sample's class, 0 if none does.
 
     The cap grows until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
     """
@@ -130,11 +130,11 @@ def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wan
             changed = (logits + cap * step).argmax(1) != predicted
             smallest = torch.where(changed, smallest.clamp_max(cap), smallest)
     enough = smallest.kthvalue(min(wanted, len(z))).values
-    return torch.where(smallest <= enough, 1 / smallest, 0.0)  # 1/∞ = 0: never
+    return torch.where(smallest <= enough, 1 / smallest, 0.0)  # 1/∞ = 0: no change
 
 
 def squared_distance_to_mean(points: Tensor, cluster: Tensor, clusters: int) -> Tensor:
-    """‖x - mean of x's cluster‖²."""
+    """Compute ‖x - mean of x's cluster‖²."""
     count = torch.bincount(cluster, minlength=clusters)[:, None]
     sums = points.new_zeros(clusters, points.shape[1]).index_add_(0, cluster, points)
     return ((points - (sums / count.clamp_min(1))[cluster]) ** 2).sum(1)

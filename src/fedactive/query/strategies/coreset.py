@@ -1,4 +1,4 @@
-"""Core-set (Sener & Savarese, ICLR 2018): the samples farthest from what is labelled, by embedding."""
+"""Core-set (Sener & Savarese, ICLR 2018): the samples farthest from the labelled ones, by embedding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The two models averaged (Sec. 6.3 of LoGo, "Ens. Logit"): a plain way to use both.
+"""The average of the two models (Sec. 6.3 of LoGo, "Ens. Logit"): a simple way to use both.
 
 With entropy the mean of the two softmax outputs is scored. With BADGE the two gradient embeddings are
-averaged, g = ½·(z_g ⊗ q_g + z_l ⊗ q_l); a sum of two outer products, so it need not be built either.
+averaged, g = ½·(z_g ⊗ q_g + z_l ⊗ q_l): a sum of two outer products, which is never built either.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""GCNAL, its CoreGCN variant (Caramalau, Bhattarai & Kim, CVPR 2021): far from what is labelled, on a graph.
+"""GCNAL, its CoreGCN variant (Caramalau, Bhattarai & Kim, CVPR 2021): far from the labelled on a graph.
 
-All samples, unlabelled and labelled, are the nodes of a graph, tied by the similarity of their embeddings.
+All samples, unlabelled and labelled, are nodes of a graph; the edges are the similarity of their embeddings.
 With X their unit embeddings, (n + L, d),
 
     A = (X Xᵀ - I) D⁻¹ + I          D: the column sums of X Xᵀ - I
@@ -66,7 +66,7 @@ class GCNAL(BatchedStrategy, OneModelStrategy):
 
 
 def sample(pool: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """Positions of what the graph is made of: the whole pool, or some of it, but no fewer than are asked."""
+    """Choose the positions that make up the graph: all, or a sample of a large pool, but at least `count`."""
     seen = torch.arange(len(pool))
     if len(pool) > POOL_LIMIT:
         seen = torch.randperm(len(pool), generator=rng)[: max(POOL_LIMIT, count)]
@@ -76,19 +76,19 @@ def sample(pool: Tensor, count: int, rng: torch.Generator) -> Tensor:
 class Graph:
     """The similarity graphs of clients' samples, (..., n, d): unit features X, and A as a function.
 
-    Padding is 0 and so a neighbour of nobody.
+    Padding is 0 and so has no neighbours.
     """
 
     def __init__(self, embeddings: Tensor) -> None:
         self.features = F.normalize(embeddings, dim=-1)
         degree = self.features @ self.features.sum(-2, keepdim=True).mT - 1
-        # A column with a sum of almost 0 (a lone sample; similarities that cancel out) would only blow up
-        # rounding errors: its D⁻¹ is taken as 0, so that the sample is a neighbour of nobody but itself.
+        # A column with a sum of almost 0 (a lone sample; similarities that cancel out) would only amplify
+        # rounding errors: its D⁻¹ is taken as 0, so that the sample is its own only neighbour.
         lone = degree.abs() < SMALLEST_DEGREE
         self.inverse_degree = torch.where(lone, 0.0, 1 / degree)
 
     def smooth(self, values: Tensor) -> Tensor:
-        """A v, for v of one row per sample."""
+        """Compute A v, for v of one row per sample."""
         scaled = self.inverse_degree * values
         return self.features @ (self.features.mT @ scaled) - scaled + values
 
@@ -96,9 +96,9 @@ class Graph:
 def train(
     samples: Sequence[Tensor], unlabelled: Sequence[int], rngs: Sequence[torch.Generator]
 ) -> list[Tensor]:
-    """[h, s] of each client's samples after training: first those of its pool, `unlabelled` many.
+    """Train each client's network; return [h, s] of its samples, which begin with the `unlabelled` ones.
 
-    The clients' networks have nothing to do with each other; they only take their steps together.
+    The networks are independent of each other; they only take their steps together.
     """
     # Training needs autograd, whatever mode the caller is in.
     with torch.inference_mode(False), torch.enable_grad():
@@ -109,14 +109,14 @@ def train(
         first, second = (torch.stack(w).to(features).requires_grad_() for w in zip(*drawn, strict=True))
         first_bias = features.new_zeros(len(samples), 1, HIDDEN, requires_grad=True)
         second_bias = features.new_zeros(len(samples), 1, 1, requires_grad=True)
-        # Drawn on the device that uses them: 200 masks of 128 columns are a lot to send to a GPU.
+        # Masks are drawn on the device that uses them: 200 of 128 columns are a lot to send to a GPU.
         masks = [
             torch.Generator(features.device).manual_seed(int(torch.randint(2**62, (1,), generator=rng)))
             for rng in rngs
         ]
 
         sign = features.new_ones(features.shape[:2])
-        weight = features.new_zeros(features.shape[:2])  # and so it stays for padding
+        weight = features.new_zeros(features.shape[:2])  # it stays 0 for padding
         for k, n in enumerate(unlabelled):
             sign[k, :n] = -1  # log(1 - σ(x)) = log σ(-x)
             weight[k, :n] = UNLABELLED_WEIGHT / n
@@ -131,7 +131,7 @@ def train(
                 kept[k, : len(samples[k])].uniform_(generator=own)
             kept.ge_(DROPOUT)  # 0 and 1
             hidden = torch.baddbmm(first_bias, features, first).relu_() * kept
-            # W₂ before A, so that one column is smoothed, not 128; the scale of dropout goes with it.
+            # W₂ before A, so that one column is smoothed, not 128. Dropout's scale is applied to W₂.
             logit = graph.smooth(hidden @ (second / (1 - DROPOUT))) + second_bias
             loss = -(weight * F.logsigmoid(sign * logit[:, :, 0])).sum()
             optimiser.zero_grad()
@@ -146,6 +146,6 @@ def train(
 
 
 def glorot(inputs: int, outputs: int, rng: torch.Generator) -> Tensor:
-    """Uniform initial weights as in Kipf & Welling (ICLR 2017): ±√(6 / (inputs + outputs))."""
+    """Draw uniform initial weights as in Kipf & Welling (ICLR 2017): ±√(6 / (inputs + outputs))."""
     bound = math.sqrt(6 / (inputs + outputs))
     return torch.empty(inputs, outputs).uniform_(-bound, bound, generator=rng)

@@ -1,8 +1,8 @@
 """LoGo (Kim, Bae, Song & Yun, CVPR 2023): diverse for the client, balanced for the federation.
 
 Macro step (Eq. 7, 8): k-means with B clusters in the *local-only* model's hallucinated gradient space.
-Micro step (Eq. 9): from each cluster the most wanted sample by the *global* model, with entropy as the paper
-has it or with any other scoring strategy.
+Micro step (Eq. 9): from each cluster the sample with the highest score by the *global* model: the entropy, as
+in the paper, or any other scoring strategy.
 """
 
 from __future__ import annotations

@@ -20,6 +20,6 @@ class Margin(ScoringStrategy):
     paper = "Scheffer et al., IDA 2001"
 
     def score(self, outputs: Outputs) -> Tensor:
-        """-(p_1st - p_2nd); with a single class there is no second, and p_2nd is 0."""
+        """-(p_1st - p_2nd); with a single class p_2nd is 0."""
         p = outputs.probabilities.sort(dim=1, descending=True).values
         return -(p[:, 0] - p[:, 1]) if p.shape[1] > 1 else -p[:, 0]

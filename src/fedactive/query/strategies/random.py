@@ -16,7 +16,7 @@ from fedactive.query.strategy import Selection, Strategy, register
 @dataclass(frozen=True)
 class Random(Strategy):
     name = "random"
-    summary = "samples drawn uniformly; no model is asked"
+    summary = "samples drawn uniformly, without a model"
     paper = "baseline"
     selectors = ("none",)
 
