@@ -61,8 +61,8 @@ reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 mutants: setup ## plant faults one at a time, and list those that no test notices
 	$(BIN)/python tests/mutants.py $(MUTANTS)
 
-# Pages are tested in a real browser. This never fails: without one those tests are skipped, and say so, or fail
-# where the variable CI is set.
+# Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
+# message; where the variable CI is set, they fail.
 browser: ## install Chromium for the tests, where it is missing and that needs no password
 	@as_root=$$([ "$$(id -u)" = 0 ] || echo sudo -n); \
 	there() { command -v chromium && command -v chromedriver; } > /dev/null; \

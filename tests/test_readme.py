@@ -1,17 +1,26 @@
-"""The README's Python example is run as it stands."""
+"""The README: its Python example is run as it stands, and its links and numbers are those of the repository."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+
 import fedactive
 
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCUMENTS = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def python_blocks(document):
+    return re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_example_runs_and_prints_an_accuracy_per_round(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (code,) = python_blocks(README)
     # A plain script, without a main guard: it must not matter that training uses worker processes.
     (tmp_path / "example.py").write_text(code)
     done = subprocess.run(
@@ -22,10 +31,53 @@ def test_the_example_runs_and_prints_an_accuracy_per_round(tmp_path):
     assert len(list((tmp_path / "runs").glob("digits-*"))) == 1
 
 
+def test_usage_shows_the_same_example():
+    assert python_blocks(ROOT / "docs" / "USAGE.md")[0] == python_blocks(README)[0]
+
+
 def test_the_names_of_the_example_are_there_to_complete():
     assert {"Experiment", "Result", "Silent", "run"} <= set(dir(fedactive))
 
 
-def test_the_first_thing_are_the_two_commands():
-    text = (ROOT / "README.md").read_text()
+def test_the_two_commands_come_first():
+    text = README.read_text(encoding="utf-8")
     assert text.index("make demo") < text.index("make test") < text.index("## ")
+
+
+def anchors(document):
+    """The headings of a document as GitHub links to them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings_that_exist(document):
+    for link in re.findall(r"\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        assert target.exists(), f"{document.name} links to {link}"
+        assert not anchor or anchor in anchors(target), f"{document.name} links to {link}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_are_named_exist(document):
+    """Files of the package, with or without `src/fedactive/`, and others by their path in the repository."""
+    named = re.findall(r"`([a-z0-9_]+/[a-z0-9_./-]+\.\w+)`", document.read_text(encoding="utf-8"))
+    places = (ROOT, ROOT / "src" / "fedactive", ROOT / "tests")
+    missing = [name for name in named if not any((place / name).exists() for place in places)]
+    assert not missing
+
+
+def test_the_readmes_results_are_those_of_the_reproduction():
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    runs = pq.read_table(ROOT / "results" / "runs.parquet", columns=["run"])["run"].unique()
+    assert f"The reproduction has {len(runs)} runs" in text
+    reproduction = (ROOT / "docs" / "REPRODUCTION.md").read_text(encoding="utf-8")
+    verdicts = re.search(
+        r"^Verdicts: (\d+) held, (\d+) not held, (\d+) not testable", reproduction, re.MULTILINE
+    )
+    held, failed, open_ = map(int, verdicts.groups())
+    total = held + failed + open_
+    assert f"Of {total} single claims {held} held, {failed} did not, and {open_} cannot be decided" in text

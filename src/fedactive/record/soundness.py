@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedactive.experiment import Experiment, upgraded
+from fedactive.experiment import Experiment, upgrade
 from fedactive.options import check, options_of
 from fedactive.record.schema import METRICS
 from fedactive.record.stored import DEFAULTS, StoredRun
@@ -28,7 +28,7 @@ def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in NEEDED:
         if name not in given:
             raise KeyError(name)
-    settings = upgraded({name: value for name, value in given.items() if value is not None})
+    settings = upgrade({name: value for name, value in given.items() if value is not None})
     for name, value in settings.items():
         if not isinstance(value, bool | int | float | str):
             raise ValueError(f"its {name} is neither a number nor text")
