@@ -30,7 +30,7 @@ from fedactive.engines import BatchedEngine, Engine, SequentialEngine, own_strea
 from fedactive.engines.batched import saved_bytes
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
-from fedactive.federated.weights import placed
+from fedactive.federated.weights import to_device
 from fedactive.models import ModelSpec
 from plain_loop import noise, plain_loop
 
@@ -54,7 +54,7 @@ def spec(model: str) -> ModelSpec:
 
 
 def round_of(model: str, clients: int, samples: int, epochs: int = EPOCHS) -> list[LocalJob]:
-    start = placed(spec(model).initial_weights(torch.Generator().manual_seed(0)), GPU)
+    start = to_device(spec(model).initial_weights(torch.Generator().manual_seed(0)), GPU)
     labels = torch.zeros(samples, dtype=torch.long)
     rates = (0.01,) * (epochs * steps_per_epoch(samples, 64))
     return [

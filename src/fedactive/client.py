@@ -18,7 +18,15 @@ from torch import Tensor
 from fedactive.engines.engine import Engine
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Algorithm, Server, State, Trajectory, Update, make_algorithm, moved
+from fedactive.federated.algorithm import (
+    Algorithm,
+    Server,
+    State,
+    Trajectory,
+    Update,
+    make_algorithm,
+    state_to_device,
+)
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
@@ -77,7 +85,7 @@ class Client:
 
     def at_rest(self) -> Client:
         """Return a copy with all tensors on the CPU, to be saved or sent."""
-        return replace(self, own=moved(self.own, CPU))
+        return replace(self, own=state_to_device(self.own, CPU))
 
     # --- jobs for an engine
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import torch
 
-from fedactive.federated.weights import Weights, placed
+from fedactive.federated.weights import Weights, to_device
 from fedactive.registry import ALGORITHMS
 
 State = dict[str, Weights]  # groups of tensors that an algorithm names: {"control": {"head.weight": ...}}
@@ -38,7 +38,9 @@ class Server:
     state: State = field(default_factory=dict)  # the algorithm's own
 
     def to(self, device: torch.device) -> Server:
-        return replace(self, weights=placed(self.weights, device), state=moved(self.state, device))
+        return replace(
+            self, weights=to_device(self.weights, device), state=state_to_device(self.state, device)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Update:
     state: State = field(default_factory=dict)  # what the algorithm sends beside the weights
 
     def to(self, device: torch.device) -> Update:
-        return replace(self, weights=placed(self.weights, device), state=moved(self.state, device))
+        return replace(
+            self, weights=to_device(self.weights, device), state=state_to_device(self.state, device)
+        )
 
 
 class Algorithm(ABC):
@@ -111,13 +115,13 @@ class Algorithm(ABC):
     def start_server(self, weights: Weights, parameters: Sequence[str]) -> Server:
         return Server(weights, tuple(parameters), self.start(weights, parameters))
 
-    def sent(self, server: Server) -> Server:
+    def client_view(self, server: Server) -> Server:
         """Return the server as clients see it."""
         return replace(server, state=self.broadcast(server))
 
     def example_update(self, server: Server) -> Update:
         """Make an update of the form that clients send, to compare theirs with."""
-        seen = self.sent(server)
+        seen = self.client_view(server)
         return self.client_end(seen, self.client_start(seen), Trajectory(server.weights, 1.0), 1)[1]
 
 
@@ -127,8 +131,8 @@ def sends_more_than_weights(algorithm: Algorithm) -> bool:
     return bool(algorithm.example_update(server).state)
 
 
-def moved(state: State, device: torch.device) -> State:
-    return {group: placed(tensors, device) for group, tensors in state.items()}
+def state_to_device(state: State, device: torch.device) -> State:
+    return {group: to_device(tensors, device) for group, tensors in state.items()}
 
 
 def make_algorithm(name: str, options: str = "") -> Algorithm:

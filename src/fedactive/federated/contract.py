@@ -24,10 +24,10 @@ def check_algorithm(algorithm: Algorithm) -> None:
     global_state = torch.random.get_rng_state()
     check_rest(algorithm)
     server = algorithm.start_server(example_weights(0), PARAMETERS)
-    own = [algorithm.client_start(algorithm.sent(server)) for _ in range(3)]
+    own = [algorithm.client_start(algorithm.client_view(server)) for _ in range(3)]
     form = algorithm.example_update(server)
     for fl_round in range(3):
-        sent = algorithm.sent(server)
+        sent = algorithm.client_view(server)
         updates = []
         for k in range(3) if fl_round != 1 else (0, 2):  # in one round a client does not take part
             terms = call_purely(algorithm.terms, sent, own[k])
@@ -53,7 +53,7 @@ def check_algorithm(algorithm: Algorithm) -> None:
 def check_rest(algorithm: Algorithm) -> None:
     """Check that the server stays where it is if no client moves."""
     server = algorithm.start_server(example_weights(0), PARAMETERS)
-    sent, still = algorithm.sent(server), Trajectory(example_weights(0), 0.1)
+    sent, still = algorithm.client_view(server), Trajectory(example_weights(0), 0.1)
     updates = [algorithm.client_end(sent, algorithm.client_start(sent), still, 5)[1] for _ in range(2)]
     after = algorithm.server_end(server, updates, 2)
     for name, value in server.weights.items():

@@ -21,7 +21,7 @@ from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
-from fedactive.models.spec import seeded
+from fedactive.models.spec import seed_generators
 
 # Images of 32x32 at a time: enough to keep the device busy, few enough to fit.
 INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}
@@ -74,7 +74,7 @@ def train(
 ) -> LocalResult:
     """Run `job`; `images` are all training images, on the model's device."""
     if model.draws:  # from the job's own seed, so that the result does not depend on where and when it runs
-        with seeded(job.shuffle, images.device):
+        with seed_generators(job.shuffle, images.device):
             return descend(model, images, normalise, recipe, job)
     return descend(model, images, normalise, recipe, job)
 

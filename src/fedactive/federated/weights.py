@@ -29,7 +29,7 @@ def floating(weights: Weights) -> list[str]:
     return [name for name, value in weights.items() if value.is_floating_point()]
 
 
-def placed(weights: Weights, device: torch.device) -> Weights:
+def to_device(weights: Weights, device: torch.device) -> Weights:
     """Move weights to `device`; what is there already is not copied."""
     return {name: value.to(device) for name, value in weights.items()}
 

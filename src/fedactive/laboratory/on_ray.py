@@ -28,7 +28,7 @@ from fedactive.data.own_file import is_own_file
 from fedactive.engines import Engine, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, Update, moved
+from fedactive.federated.algorithm import Server, Update, state_to_device
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
 from fedactive.laboratory.ray_worker import Task, app, pack, unpack
@@ -76,9 +76,9 @@ class FlowerSimulation(Simulation):
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
     ) -> list[Update]:
         updates = []
-        replies = self.send("train", participants, self.algorithm.sent(server), al_round, fl_round)
+        replies = self.send("train", participants, self.algorithm.client_view(server), al_round, fl_round)
         for k, (own, update) in zip(participants, replies, strict=True):
-            self.members[k].own = moved(own, self.engine.device)
+            self.members[k].own = state_to_device(own, self.engine.device)
             updates.append(update.to(self.engine.device))
         return updates
 

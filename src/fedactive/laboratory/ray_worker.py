@@ -22,7 +22,7 @@ from fedactive.data import load
 from fedactive.engines import Engine, EngineShelf
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, moved
+from fedactive.federated.algorithm import Server, State, Update, state_to_device
 from fedactive.federation import QueryPhase
 
 
@@ -52,7 +52,7 @@ def train(task: Task) -> tuple[State, Update]:
 def wake(task: Task) -> tuple[Client, Engine, Server]:
     """Return the task's client, an engine to serve it, and the server's state on the engine's device."""
     engine = engine_of(task.client.experiment)
-    client = replace(task.client, own=moved(task.client.own, engine.device))
+    client = replace(task.client, own=state_to_device(task.client.own, engine.device))
     return client, engine, task.server.to(engine.device)
 
 

@@ -11,8 +11,8 @@ from fedactive.client import query_together, train_together
 from fedactive.engines.engine import Engine
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm, moved
-from fedactive.federated.weights import Weights, placed
+from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
+from fedactive.federated.weights import Weights, to_device
 from fedactive.federation import Query, QueryPhase
 from fedactive.laboratory.split import Split
 from fedactive.randomness import Randomness
@@ -50,16 +50,16 @@ class Simulation:
         if weights is None:
             rng = Randomness(self.experiment.seed).torch("initial weights", al_round)
             weights = self.engine.spec.initial_weights(rng)
-        server = self.algorithm.start_server(placed(weights, self.engine.device), self.parameters)
+        server = self.algorithm.start_server(to_device(weights, self.engine.device), self.parameters)
         for client in self.members:
-            client.own = self.algorithm.client_start(self.algorithm.sent(server))
+            client.own = self.algorithm.client_start(self.algorithm.client_view(server))
         return server
 
     def train(
         self, server: Server, al_round: int, fl_round: int, participants: Sequence[int]
     ) -> list[Update]:
         chosen = [self.members[k] for k in participants]
-        return train_together(chosen, self.engine, self.algorithm.sent(server), al_round, fl_round)
+        return train_together(chosen, self.engine, self.algorithm.client_view(server), al_round, fl_round)
 
     def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation:
         return self.engine.evaluate(weights)
@@ -71,5 +71,5 @@ class Simulation:
 
     def restore(self, server: Server, snapshot: list[State]) -> Server:
         for client, own in zip(self.members, snapshot, strict=True):
-            client.own = moved(own, self.engine.device)
+            client.own = state_to_device(own, self.engine.device)
         return replace(server.to(self.engine.device), parameters=tuple(self.parameters))

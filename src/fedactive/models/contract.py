@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from fedactive.errors import UserError
 from fedactive.models.classifier import BatchNorm, Classifier
-from fedactive.models.spec import ModelSpec, seeded
+from fedactive.models.spec import ModelSpec, seed_generators
 
 ROWS = 16  # of the batch that models are tested with; with fewer, BatchNorm amplifies rounding
 TOLERANCE = 1e-2  # of logits of order 1; a dependence on other rows shows at that order
@@ -57,7 +57,7 @@ def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
     images = example_images(image_shape)[:2]
     outputs = []
     for seed in (1, 2):
-        with seeded(seed), torch.no_grad():
+        with seed_generators(seed), torch.no_grad():
             outputs.append(deepcopy(model).cpu().train()(images)[0])
     return not torch.equal(*outputs)
 

@@ -18,7 +18,7 @@ register = MODELS.register
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+def seed_generators(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Seed PyTorch's global generators inside the block, and restore them after it."""
     cuda = [device] if device is not None and device.type == "cuda" else []
     with DRAWING, torch.random.fork_rng(devices=cuda):
@@ -40,7 +40,7 @@ class ModelSpec:
     def build(self, seed: int = 0) -> Classifier:
         """Build the model; what its constructor draws follows from the seed, the same in every process."""
         options = MODELS.all_options(self.name, self.options)
-        with seeded(seed):
+        with seed_generators(seed):
             model: Classifier = MODELS[self.name](self.image_shape, self.classes, **options)
             return model
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server, moved
+from fedactive.federated.algorithm import Server, state_to_device
 from fedactive.federated.algorithm import State as AlgorithmState
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
@@ -100,7 +100,7 @@ class State:
     def to_plain(self) -> dict[str, Any]:
         cpu = torch.device("cpu")  # a run begun on a GPU may go on without one
         plain = dict(vars(self))
-        plain["clients"] = [moved(own, cpu) for own in self.clients]
+        plain["clients"] = [state_to_device(own, cpu) for own in self.clients]
         server = self.server.to(cpu) if self.server else None
         plain["server"] = {"weights": server.weights, "state": server.state} if server else None
         plain["queries"] = [(r, vars(query), labels) for r, query, labels in self.queries]
@@ -113,14 +113,14 @@ class State:
             # Checkpoints of version 0.1 have SCAFFOLD's variates by themselves, not in a group of that name.
             old = "control" in server
             state.server = Server(
-                server["weights"], state=grouped(server["control"]) if old else server["state"]
+                server["weights"], state=as_control_group(server["control"]) if old else server["state"]
             )
-            state.clients = [grouped(own) if old else own for own in plain["clients"]]
+            state.clients = [as_control_group(own) if old else own for own in plain["clients"]]
         state.queries = [(r, Query(**query), labels) for r, query, labels in plain["queries"]]
         return state
 
 
-def grouped(control: Weights) -> AlgorithmState:
+def as_control_group(control: Weights) -> AlgorithmState:
     return {"control": control} if control else {}
 
 

@@ -32,5 +32,5 @@ def test_two_rounds_by_hand():
 def test_its_state_stays_at_the_server():
     algorithm = make_algorithm("fedadam")
     server = algorithm.start_server({"w": torch.ones(2)}, ["w"])
-    assert algorithm.sent(server).state == {}
+    assert algorithm.client_view(server).state == {}
     assert algorithm.example_update(server).state == {}

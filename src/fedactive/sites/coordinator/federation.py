@@ -174,7 +174,7 @@ class Sites:
         phase = Phase("training", al_round, fl_round + 1, self.plan.experiment.fl_rounds)
         self.journal.enter(phase)
         updates: dict[int, Update] = {}
-        sent, expected_form = self.algorithm.sent(server), self.algorithm.example_update(server)
+        sent, expected_form = self.algorithm.client_view(server), self.algorithm.example_update(server)
 
         def read_update(reply: Reply) -> Update:
             check_update(reply, server, expected_form, self.plan.rules.largest_step)

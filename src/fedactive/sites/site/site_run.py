@@ -28,10 +28,10 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm, moved
-from fedactive.federated.weights import Weights, placed
+from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
+from fedactive.federated.weights import Weights, to_device
 from fedactive.files import write_atomically
-from fedactive.record.state import grouped
+from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
 from fedactive.sites.site.privacy import DELTA, Cover, clip_and_noise, epsilon, rho_of
@@ -110,7 +110,7 @@ class SiteRun:
         query = self.queries.find(al_round)
         if query is None:
             self.recall(al_round - 1, own={})
-            there = placed(weights, self.engine.device) if weights else None
+            there = to_device(weights, self.engine.device) if weights else None
             phase = self.client.query(self.engine, al_round, there)
             samples = phase.queries[0].samples
             query = {
@@ -158,11 +158,11 @@ class SiteRun:
             before = last["before" if again else "after"]
         else:
             before = self.algorithm.client_start(server)
-        self.recall(al_round, moved(before, self.engine.device))
+        self.recall(al_round, state_to_device(before, self.engine.device))
         if not len(self.client.labelled):
             return None
         update = self.client.train(self.engine, server.to(self.engine.device), al_round, fl_round)
-        weights = placed(update.weights, CPU)
+        weights = to_device(update.weights, CPU)
         if self.cover.clip:
             weights = clip_and_noise(weights, server.weights, self.cover)
         state = {
@@ -176,7 +176,7 @@ class SiteRun:
             "sent": {
                 "samples": update.samples,
                 "weights": weights,
-                "state": moved(update.state, CPU),
+                "state": state_to_device(update.state, CPU),
             },
         }
         buffer = io.BytesIO()
@@ -192,8 +192,8 @@ class SiteRun:
         never = {"al_round": 0, "fl_round": 0, "question": "", "updates": 0, "rho": 0.0}
         saved: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else never
         if "control" in saved.get("sent", {}):  # of version 0.1, where SCAFFOLD's variates were no group
-            saved |= {when: grouped(saved[when]) for when in ("before", "after")}
-            saved["sent"]["state"] = grouped(saved["sent"].pop("control"))
+            saved |= {when: as_control_group(saved[when]) for when in ("before", "after")}
+            saved["sent"]["state"] = as_control_group(saved["sent"].pop("control"))
         return saved
 
     # --- measurements
