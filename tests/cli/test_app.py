@@ -240,3 +240,27 @@ def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
 
 def test_version():
     assert re.match(r"fedactive \d+\.\d+", fedactive("--version").stdout)
+
+
+PLUGIN = """
+import torch
+from fedactive.query import Selection, Strategy, register
+
+@register
+class First(Strategy):
+    name, summary, paper, selectors, needs = "NAME", "takes the first", "-", ("none",), frozenset()
+
+    def select(self, pool, budget, rng):
+        return Selection(torch.arange(budget), torch.zeros(budget))
+"""
+
+
+def test_several_plugins_reach_every_run_of_a_comparison(tmp_path):
+    names = ("mine", "yours")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(PLUGIN.replace("NAME", name))
+    plugins = [word for name in names for word in ("--plugin", f"{name}.py")]
+    small = ("--dataset", "digits", "--clients", 2, "--rounds", 2, "--fl-rounds", 1, "--local-epochs", 1)
+    done = fedactive("compare", *plugins, "--strategy", "mine,yours", *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in names)
