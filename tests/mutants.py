@@ -458,6 +458,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=20, help="seconds of tests that a mutant is given")
+    parser.add_argument("--near", action="store_true", help="only the tests of the file itself: a quick look")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--list", action="store_true", help="only say what would be planted")
     options = parser.parse_args()
@@ -495,7 +496,7 @@ def main() -> None:
         begun = time.monotonic()
         for file in total:
             left = [m for m in planted if m.file == file and m.key not in seen]
-            for tests in nearest(file):
+            for tests in list(nearest(file))[: 1 if options.near else None]:
                 before, left = left, laboratory.survivors(tests, left) if left else []
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"
