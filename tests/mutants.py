@@ -72,6 +72,7 @@ PAIRS += ["zeros ones", "zeros_like ones_like", "clamp_min clamp_max", "clamp_mi
 METHODS = {"round": "floor", "var": "std"}
 for one, other in map(str.split, PAIRS):
     METHODS |= {one: other, other: one}
+OUT_OF_TIME = -1
 LEFT_ALONE = ("decorator_list", "annotation", "returns")
 HEAVY = ["matplotlib.pyplot", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.cluster", "torch"]
 
@@ -205,7 +206,10 @@ class Recorder:
         sys.settrace(trace)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.tests[report.nodeid]["failed"] |= report.failed
+        seen = self.tests[report.nodeid]
+        seen["failed"] |= report.failed
+        if report.when == "setup":
+            seen["setup"] = seen["seconds"] + time.process_time()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         sys.settrace(None)
@@ -225,10 +229,9 @@ class Planter:
         alive = [f for f in functions if f.__code__.co_filename.startswith(package)]
         gc.freeze()  # or else collecting in a fork would copy everything
         for mutant in self.mutants:
-            chosen = choose(mutant, known, self.laboratory.patience)
-            items = sorted(
-                (i for i in session.items if i.nodeid in chosen), key=lambda i: [*chosen].index(i.nodeid)
-            )
+            chosen, seconds = choose(mutant, known, self.laboratory.patience)
+            place = {test: number for number, test in enumerate(chosen)}
+            items = sorted((i for i in session.items if i.nodeid in place), key=lambda i: place[i.nodeid])
             codes = new_code(mutant, self.laboratory.path(mutant))
             if not items or codes is None:
                 continue
@@ -240,7 +243,7 @@ class Planter:
                         function.__code__ = new
                 return run(session, items)
 
-            self.laboratory.judge(mutant, planted, sum(chosen.values()))
+            self.laboratory.judge(mutant, planted, seconds)
         return True
 
 
@@ -292,14 +295,18 @@ class Laboratory:
         (self.place / "noticed").write_text("")
         forked(lambda: self.pytest(files, Planter(self, mutants)))
         judged = self.judged()
-        known = {
-            test: seen for file in files for test, seen in json.loads(self.kept(file).read_text()).items()
-        }
+        known: dict[str, Any] = {}
+        for file in files:
+            if self.kept(file).exists():
+                known |= json.loads(self.kept(file).read_text())
+            else:
+                print(f"cannot be run, and is left out: {file}", flush=True)
         for mutant in mutants:  # where no function can be exchanged, the package is imported anew
-            if mutant.key not in judged and (chosen := choose(mutant, known, self.patience)):
-                named = sorted({test.split("::")[0] for test in chosen})
-                only = Only(list(chosen))
-                self.judge(mutant, lambda n=named, o=only: self.pytest(n, o, "-x"), 10 + sum(chosen.values()))
+            chosen, seconds = choose(mutant, known, self.patience)
+            if mutant.key not in judged and chosen:
+                named = list(dict.fromkeys(test.split("::")[0] for test in chosen))
+                only = Only(chosen)
+                self.judge(mutant, lambda n=named, o=only: self.pytest(n, o, "-x"), 5 + seconds)
         judged = self.judged()
         return [mutant for mutant in mutants if not judged.get(mutant.key)]
 
@@ -311,13 +318,13 @@ class Laboratory:
         path = self.path(mutant)
         original = path.read_text()
         write(path, mutant.source)
-        failed = forked(tests, 10 + 5 * seconds)
+        failed = forked(tests, 20 + 5 * seconds)
         write(path, original)
         with (self.place / "noticed").open("a") as file:
             file.write(f"{mutant.key} {int(failed != 0)}\n")
         if failed:
             with LOG.open("a") as file:
-                file.write(f"{mutant.key}\n")
+                file.write(f"{mutant.key}{' time' * (failed == OUT_OF_TIME)}\n")
 
     def kept(self, file: str) -> Path:
         return CACHE / f"{self.version}-{digest(file.encode(), (self.place / file).read_bytes())}.json"
@@ -359,14 +366,23 @@ def write(path: Path, text: str) -> None:
 writes = int(time.time())
 
 
-def choose(mutant: Mutant, known: dict[str, Any], patience: float) -> dict[str, float]:
-    """The tests that execute the changed statement, and their seconds: the quickest first, some seconds of them."""
-    chosen: dict[str, float] = {}
+def choose(mutant: Mutant, known: dict[str, Any], patience: float) -> tuple[list[str], float]:
+    """The tests that execute the changed statement, quick ones first, and their seconds: no more than patience.
+
+    Tests stay together with others of their file, whose fixtures they may share.
+    """
+    chosen: dict[str, list[str]] = defaultdict(list)
+    total, setup = 0.0, defaultdict[str, float](float)
+    for test, seen in known.items():
+        setup[test.split("::")[0]] = max(setup[test.split("::")[0]], seen["setup"])
     for test, seen in sorted(known.items(), key=lambda item: item[1]["seconds"]):
+        file = test.split("::")[0]
         touched = mutant.at_import or not set(mutant.statement).isdisjoint(seen["lines"].get(mutant.file, []))
-        if touched and not seen["failed"] and sum(chosen.values()) + seen["seconds"] <= patience:
-            chosen[test] = seen["seconds"]
-    return chosen
+        seconds = seen["seconds"] + (0 if file in chosen else setup[file])
+        if touched and not seen["failed"] and (not chosen or total + seconds <= patience):
+            chosen[file].append(test)
+            total += seconds
+    return [test for tests in chosen.values() for test in tests], total
 
 
 def new_code(mutant: Mutant, path: Path) -> dict[Any, CodeType] | None:
@@ -384,9 +400,10 @@ def new_code(mutant: Mutant, path: Path) -> dict[Any, CodeType] | None:
 
 def run(session: Any, items: list[Any], to_the_end: bool = False) -> int:
     """Run the tests; whether one failed."""
+    before = session.testsfailed  # files that could not be read
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.testsfailed and not to_the_end:
+        if session.testsfailed > before and not to_the_end:
             return 1
     return 0
 
@@ -415,7 +432,7 @@ def forked(work: Callable[[], int], seconds: float | None = None) -> int:
             os.killpg(child, signal.SIGKILL)  # with all that it may have started
         if not ended:
             os.waitpid(child, 0)
-    return status if ended else 1
+    return OUT_OF_TIME if not ended or os.WIFSIGNALED(status) else status
 
 
 def nearest(file: str) -> Iterator[list[str]]:
@@ -441,6 +458,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=20, help="seconds of tests that a mutant is given")
+    parser.add_argument("--near", action="store_true", help="only the tests of the file itself: a quick look")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--list", action="store_true", help="only say what would be planted")
     options = parser.parse_args()
@@ -478,7 +496,7 @@ def main() -> None:
         begun = time.monotonic()
         for file in total:
             left = [m for m in planted if m.file == file and m.key not in seen]
-            for tests in nearest(file):
+            for tests in list(nearest(file))[: 1 if options.near else None]:
                 before, left = left, laboratory.survivors(tests, left) if left else []
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"

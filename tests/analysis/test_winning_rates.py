@@ -121,6 +121,8 @@ def test_winning_rate_without_a_test_says_why() -> None:
     assert winning_rate(other_seeds, "a", "b") == (0, 0, NOTHING_IN_COMMON)
     other_rounds = table(a=[[60, 61], [nan, nan]], b=[[nan, nan], [60, 61]])
     assert winning_rate(other_rounds, "a", "b") == (0, 0, NOTHING_IN_COMMON)
+    one_in_a_round = table(a=[[60, nan], [60, 61]], b=[[nan, 60], [60, nan]])
+    assert winning_rate(one_in_a_round, "a", "b") == (0, 0, ONE_SEED)
 
 
 def test_winning_rate_refuses_what_it_cannot_mean() -> None:
@@ -147,6 +149,12 @@ def test_penalty_matrix_by_hand() -> None:
     pd.testing.assert_frame_equal(
         P, pd.DataFrame(expected, index=["a", "b", "c", AVERAGE], columns=list("abc"))
     )
+
+
+def test_penalty_matrix_of_two_strategies_in_the_order_of_their_names() -> None:
+    P = penalty_matrix(against([[0, 0, 0, 0], WON])[::-1])
+    assert P.columns.tolist() == ["a", "b"]
+    assert P.to_numpy().tolist() == [[0, 0.5], [0, 0], [0, 0.5]]  # b is beaten by the one other
 
 
 def test_winning_rates_of_every_setting() -> None:

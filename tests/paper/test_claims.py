@@ -138,6 +138,27 @@ def test_claims_can_be_of_some_datasets_and_percents():
     assert (everything["verdict"] == NOT_TESTABLE).all()
 
 
+def test_each_observation_is_claimed_where_the_paper_says_so():
+    table = claims(Archive([]), datasets=["cifar10"])
+    found = table[table["claim"].str.startswith("Observation")].groupby(["claim", "measure"])["where"]
+    assert {key: set(where) for key, where in found} == {
+        ("Observation 2: the local-only model balances local labels", "local_emd"): {
+            "rho 1, alpha 0.1",
+            "rho 5, alpha 0.1",
+            "rho 10, alpha 0.1",
+            "rho 20, alpha 0.1",
+            "rho 1, alpha inf",
+        },
+        ("Observation 2: the local-only model chooses better", "accuracy"): {"rho 1, alpha 0.1"},
+        ("Observation 3: the global model balances all labels", "global_emd"): {
+            "rho 20, alpha 0.1",
+            "rho 20, alpha 1",
+            "rho 20, alpha inf",
+        },
+        ("Observation 3: the global model chooses better", "accuracy"): {"rho 20, alpha inf"},
+    }
+
+
 WORSE_LOCALLY = {"global": [60, 61], "local": [59, 59.9]}
 
 

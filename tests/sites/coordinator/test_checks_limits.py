@@ -101,6 +101,13 @@ def test_one_value_that_is_not_is_enough(name, value, reason):
         check_form("weights", changed(name, value), MODEL)
 
 
+def test_one_of_many_counts_that_is_not_sound_is_enough():
+    model = {"seen": torch.tensor([1, 2, 3])}
+    check_form("weights", {"seen": torch.tensor([0, 5, 9])}, model)
+    with pytest.raises(BadReplyError, match="no sound count: seen"):
+        check_form("weights", {"seen": torch.tensor([1, -2, 3])}, model)
+
+
 def test_distances_are_over_all_tensors_in_double_precision():
     assert distance({"a": torch.tensor([3.0]), "b": torch.tensor([4.0])}, None) == 5
     assert distance({"a": torch.tensor([4.0, 6.0])}, {"a": torch.tensor([1.0, 2.0])}) == 5
