@@ -15,7 +15,7 @@ def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weight
     total = float(sum(counts))
     first = weights[0]
     mean: Weights = {}
-    for names, kind in ((floating(first), None), (first.keys() - floating(first), torch.float64)):
+    for names, kind in ((float_names(first), None), (first.keys() - float_names(first), torch.float64)):
         # Sums run in place over one set of tensors, not over a stack: a thousand clients need no more memory
         # than two. A _foreach function handles all tensors of one type in one launch, which matters on a GPU.
         sums = {n: torch.zeros_like(first[n], dtype=kind) for n in names}
@@ -25,7 +25,7 @@ def weighted_mean(weights: Sequence[Weights], counts: Sequence[float]) -> Weight
     return {n: mean[n] if first[n].is_floating_point() else mean[n].round().to(first[n].dtype) for n in first}
 
 
-def floating(weights: Weights) -> list[str]:
+def float_names(weights: Weights) -> list[str]:
     return [name for name, value in weights.items() if value.is_floating_point()]
 
 
