@@ -9,6 +9,7 @@ from fedactive.sites.coordinator.checks import (
     LARGEST,
     LARGEST_SHIFT,
     BadReplyError,
+    check_buffers,
     check_finite,
     check_form,
     check_step,
@@ -41,7 +42,7 @@ def test_whole_numbers(value):
 @pytest.mark.parametrize("value", [-1, LARGEST, True, 1.0, [1], None])
 def test_what_is_no_whole_number_is_dropped(value):
     values = {} if value is None else {"labelled": value}
-    with pytest.raises(BadReplyError, match="no sound number of labelled"):
+    with pytest.raises(BadReplyError, match="an impossible number of labelled"):
         read_whole_number(Reply(values), "labelled")
 
 
@@ -84,13 +85,14 @@ def test_names_shapes_and_types_must_be_the_models():
 )
 def test_values_that_are_sound(name, value):
     check_form("weights", changed(name, value), MODEL)
+    check_buffers(changed(name, value))
 
 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("norm.num_batches_tracked", -1, "no sound count"),
-        ("norm.num_batches_tracked", LARGEST, "no sound count"),
+        ("norm.num_batches_tracked", -1, "an impossible count"),
+        ("norm.num_batches_tracked", LARGEST, "an impossible count"),
         ("norm.running_var", [1.0, -0.1], "negative variance"),
         ("layer.weight", [0.0, float("nan")], "weights that are not finite"),
         ("norm.running_mean", [float("inf"), 0.0], "weights that are not finite"),
@@ -98,7 +100,13 @@ def test_values_that_are_sound(name, value):
 )
 def test_one_value_that_is_not_is_enough(name, value, reason):
     with pytest.raises(BadReplyError, match=f"{reason}: {name}"):
-        check_form("weights", changed(name, value), MODEL)
+        check_update(Reply({"samples": 1}, changed(name, value)), Server(MODEL), Update(1, MODEL), 10)
+
+
+def test_tensors_of_the_algorithm_may_be_any_finite_numbers():
+    own = {"running_var": torch.tensor([-1.0]), "offset": torch.tensor([-3, 2**50])}
+    form = Update(1, MODEL, {"own": own})
+    check_update(Reply({"samples": 1}, MODEL, {"own": own}), Server(MODEL), form, 10)
 
 
 def test_one_of_many_counts_that_is_not_sound_is_enough():
