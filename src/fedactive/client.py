@@ -73,6 +73,10 @@ class Client:
         self.labelled = torch.tensor(list(labels), dtype=torch.long)
         self.labels = torch.tensor(list(labels.values()), dtype=torch.long)
         self.withdrawn = torch.tensor(withdrawn, dtype=torch.long)
+        self.remember(own)
+
+    def remember(self, own: State) -> None:
+        """Take over the algorithm's state of this client: fresh, saved, or what a worker made of it."""
         self.own = own
 
     def query(self, engine: Engine, al_round: int, weights: Weights | None) -> QueryPhase:

@@ -62,8 +62,7 @@ class Broken(Algorithm):
     def client_end(self, server, own, trajectory, samples):
         if self.how == "own state changes":
             own["own"]["n"] += 1
-        extra = {"weights": {}} if self.how == "a group called weights" else {}
-        return own, Update(samples + (self.how == "samples"), trajectory.weights, extra)
+        return own, Update(samples + (self.how == "samples"), trajectory.weights)
 
     def server_end(self, server: Server, updates, clients):
         match self.how:
@@ -83,7 +82,6 @@ class Broken(Algorithm):
     ("how", "reason"),
     [
         ("own state changes", "client_end changes what it is given"),
-        ("a group called weights", "cannot be called weights"),
         ("samples", "an update counts"),
         ("the last one wins", "the order of updates matters"),
         ("a weight is lost", "layer.weight|norm.running_var"),

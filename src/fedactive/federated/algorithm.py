@@ -127,7 +127,8 @@ class Algorithm(ABC):
 
 def sends_more_than_weights(algorithm: Algorithm) -> bool:
     """Return whether updates carry state; clipping and noise, which cover weights, would not cover it."""
-    server = algorithm.start_server({"w": torch.zeros(1)}, ["w"])
+    weights = {"head.weight": torch.zeros(2, 2), "head.bias": torch.zeros(2)}  # which every model has
+    server = algorithm.start_server(weights, list(weights))
     return bool(algorithm.example_update(server).state)
 
 

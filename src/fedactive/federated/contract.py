@@ -93,7 +93,6 @@ def flatten(thing: Any) -> list[Any]:
 
 def require_groups(what: str, given: State, wanted: State) -> None:
     assert given.keys() == wanted.keys(), f"{what} has the groups {sorted(given)}, before {sorted(wanted)}"
-    assert "weights" not in given, "a group of tensors cannot be called weights: that is the model"
     for group in given:
         require_form(f"{what}'s {group}", given[group], wanted[group])
 

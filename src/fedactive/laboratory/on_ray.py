@@ -78,7 +78,7 @@ class FlowerSimulation(Simulation):
         updates = []
         replies = self.send("train", participants, self.algorithm.client_view(server), al_round, fl_round)
         for k, (own, update) in zip(participants, replies, strict=True):
-            self.members[k].own = state_to_device(own, self.engine.device)
+            self.members[k].remember(state_to_device(own, self.engine.device))
             updates.append(update.to(self.engine.device))
         return updates
 

@@ -52,7 +52,7 @@ class Simulation:
             weights = self.engine.spec.initial_weights(rng)
         server = self.algorithm.start_server(to_device(weights, self.engine.device), self.parameters)
         for client in self.members:
-            client.own = self.algorithm.client_start(self.algorithm.client_view(server))
+            client.remember(self.algorithm.client_start(self.algorithm.client_view(server)))
         return server
 
     def train(
@@ -71,5 +71,5 @@ class Simulation:
 
     def restore(self, server: Server, snapshot: list[State]) -> Server:
         for client, own in zip(self.members, snapshot, strict=True):
-            client.own = state_to_device(own, self.engine.device)
+            client.remember(state_to_device(own, self.engine.device))
         return replace(server.to(self.engine.device), parameters=tuple(self.parameters))
