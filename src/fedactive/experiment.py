@@ -246,8 +246,9 @@ def upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     new = dict(values)
     mu = new.pop("mu", None)
-    if mu is not None and new.get("algorithm") == "fedprox" and not new.get("algorithm_options"):
-        new["algorithm_options"] = write_pairs(ALGORITHMS.options("fedprox", f"mu={mu}"))
+    options = write_pairs(ALGORITHMS.options("fedprox", f"mu={mu}")) if mu is not None else ""
+    if new.get("algorithm") == "fedprox" and not new.get("algorithm_options"):
+        new["algorithm_options"] = options
     return new
 
 

@@ -139,14 +139,13 @@ ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)
 
-PLUGINS: list[Path] = []  # the files that were loaded; worker processes load them too
-
 
 def load_plugin(path: Path) -> None:
     """Import a Python file that registers strategies, algorithms or models."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
-    name = PLUGIN_MODULE + path.stem
+    folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]
+    name = f"{PLUGIN_MODULE}{path.stem}_{folder}"  # two files of one name may lie in different folders
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"plugin {path} is not a Python file")
@@ -158,5 +157,3 @@ def load_plugin(path: Path) -> None:
         raise UserError(f"plugin {path}: {error}") from error
     except Exception as error:
         raise UserError(f"plugin {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    if path.resolve() not in PLUGINS:
-        PLUGINS.append(path.resolve())

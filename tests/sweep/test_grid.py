@@ -57,6 +57,7 @@ def test_mu_is_only_for_fedprox(mu):
         {"strategy": "random", "strategy_options": "micro=margin"},
         {"algorithm": "fedavg", "algorithm_options": "mu=0.1"},
         {"algorithm": ["fedavg", "fedprox"], "algorithm_options": "mu=-1"},
+        {"algorithm": "fedavg", "mu": "garbage"},
     ],
 )
 def test_what_nothing_in_the_grid_can_use_is_refused(settings):
