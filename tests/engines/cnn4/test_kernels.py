@@ -89,7 +89,7 @@ def test_a_step_is_that_of_the_plain_model(channels, size):
     assert torch.allclose(plain.parameters, fused.parameters, atol=1e-4)
     assert torch.allclose(plain.velocity, fused.velocity, rtol=1e-3, atol=1e-3)
     assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 0]
-    assert all(torch.equal(plain.counters[name], fused.counters[name]) for name in plain.counters)
+    assert all(torch.equal(plain.buffers[name], fused.buffers[name]) for name in plain.buffers)
 
 
 def test_inference_is_that_of_the_plain_model(monkeypatch):
