@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.data.catalog import DATASETS, DatasetCard
-from fedactive.data.own_file import content_of, find_file, is_own_file, short_name
+from fedactive.data.own_file import find_file, is_own_file, short_digest, short_name
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry
@@ -165,7 +165,7 @@ class Experiment:
             raise ConfigurationError("dataset", self.dataset, f"{self.described.name}, as in `described`")
         if self.card is None and is_own_file(self.dataset):
             file = find_file(self.dataset, self.data_dir, self.dataset_sha256)
-            self._settle("dataset_sha256", content_of(file))
+            self._settle("dataset_sha256", short_digest(file))
         elif self.card is None:
             raise unknown_name("dataset", self.dataset, DATASETS, ", or the path of an .npz file")
         elif self.dataset_sha256:

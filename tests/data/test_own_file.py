@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedactive.data import DATASETS, check, find_classes, load
-from fedactive.data.own_file import content_of, is_own_file, short_name
+from fedactive.data.own_file import is_own_file, short_digest, short_name
 from fedactive.data.own_images import mean_and_std
 from fedactive.errors import ConfigurationError, DataError
 from support import builders
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
     path = tmp_path / "mine.npz"
     path.symlink_to("/proc/self/mem")  # which has nothing at its beginning, even for root
     with pytest.raises(DataError, match=r"mine\.npz: cannot be read: Input/output error"):
-        content_of(path)
+        short_digest(path)
 
 
 # Which file it is ----------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_runs_are_named_by_the_stem(dataset: str, name: str):
 
 def test_content_decides_and_not_the_place(tmp_path: Path):
     path = write(tmp_path / "mine.npz")
-    content = content_of(path)
+    content = short_digest(path)
     elsewhere = tmp_path / "data"
     elsewhere.mkdir()
     shutil.move(path, elsewhere)
@@ -190,7 +190,7 @@ def test_content_decides_and_not_the_place(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"that exists$"):
         load(str(path), elsewhere)  # which file is meant is not known: only its name is the same
     write(path, train_images=builders.images(14, 28, 28, 3, seed=5))
-    assert content_of(path) != content
+    assert short_digest(path) != content
     assert torch.equal(
         load(str(path), elsewhere, content).train_images,
         load(str(elsewhere / "mine.npz"), NOWHERE).train_images,

@@ -72,7 +72,7 @@ def run(
     from fedactive.paper.estimate import estimate
     from fedactive.paper.reproduce import begins, experiments, remaining
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import require_data, shared_among
+    from fedactive.sweep.grid import require_data, share_cores
 
     until, seeds, rows, changes = flags["until"], flags["seeds"], rows_of(flags), changes_of(flags)
     wanted = experiments(
@@ -97,7 +97,7 @@ def run(
         print(estimate(wanted), flush=True)
     if missing:
         with resumable():
-            finished = Comparison(*shared_among(missing, jobs)).run()
+            finished = Comparison(*share_cores(missing, jobs)).run()
         report_failures(finished)
     if comparable:
         print(f"now: fedactive paper show {name} --from {quote(runs_dir)}{as_options(changes)}")

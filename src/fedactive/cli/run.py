@@ -71,7 +71,7 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import resumable
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import expand, require_data, shared_among
+    from fedactive.sweep.grid import expand, require_data, share_cores
 
     load_plugins(plugin)
     given = {
@@ -81,7 +81,7 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     }
     grid = expand(parse_toml(read_config(config)) | given)
     require_data(grid)
-    experiments, jobs = shared_among(grid, jobs)
+    experiments, jobs = share_cores(grid, jobs)
     with resumable():
         finished = Comparison(experiments, jobs, plugin or ()).run()
     done = [job for job in finished if not job.failed]

@@ -38,14 +38,14 @@ def find_file(dataset: str, data_dir: Path, sha256: str = "") -> Path:
         besides = f", or the name of one in {data_dir}" if sha256 else ""
         raise ConfigurationError("dataset", dataset, f"the path of an .npz file that exists{besides}")
     for path in there:
-        if sha256 in ("", content_of(path)):
+        if sha256 in ("", short_digest(path)):
             return path
     raise DataError(
-        f"{there[0]}: not the same file: its SHA-256 begins with {content_of(there[0])}, expected {sha256}"
+        f"{there[0]}: not the same file: its SHA-256 begins with {short_digest(there[0])}, expected {sha256}"
     )
 
 
-def content_of(path: Path) -> str:
+def short_digest(path: Path) -> str:
     """Return the first digits of the SHA-256 of the file."""
     try:
         return checksum(path, "sha256").removeprefix("sha256:")[:DIGITS]

@@ -33,7 +33,7 @@ class Engine(ABC):
         self.device = device
         self.dataset = dataset.to(device)
         self.normalise = Normalise(dataset.mean, dataset.std, device)
-        self.model = prepared_model(spec, device)
+        self.model = prepare_model(spec, device)
         if device.type == "cuda":
             # Convolutions take most of the time. All other products stay exact, as a query's distances need.
             torch.backends.cudnn.allow_tf32 = recipe.precision != "fp32"
@@ -76,7 +76,7 @@ class Engine(ABC):
         self.close()
 
 
-def prepared_model(spec: ModelSpec, device: torch.device) -> Classifier:
+def prepare_model(spec: ModelSpec, device: torch.device) -> Classifier:
     """Build the model for training; UserError if engines cannot train it."""
     model = spec.build()
     require_sound(model, spec)

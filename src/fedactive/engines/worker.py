@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fedactive.data.preprocess import Normalise
-from fedactive.engines.engine import prepared_model
+from fedactive.engines.engine import prepare_model
 from fedactive.federated.local_sgd import LocalJob, LocalResult, train
 from fedactive.federated.weights import Weights
 from fedactive.registry import load_plugin
@@ -62,7 +62,7 @@ def serve(pipe: Connection, images_file: int) -> None:
     mapped = mmap.mmap(images_file, 0, access=mmap.ACCESS_COPY)
     images = torch.frombuffer(mapped, dtype=torch.uint8).view(shape)
     normalise = Normalise(mean, std, images.device)
-    model = prepared_model(spec, images.device)
+    model = prepare_model(spec, images.device)
     while True:
         packed = pipe.recv()
         try:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategy import MODELS, Strategy
+from fedactive.query.strategy import MODEL_ROLES, Strategy
 
 
 def make_pool(
@@ -33,7 +33,7 @@ def make_pool(
         return torch.randn(*shape, generator=rng)
 
     unlabelled, known, heads = {}, {}, {}
-    for model in MODELS:
+    for model in MODEL_ROLES:
         y, z = normal(n, classes) * 2, normal(n, dimensions)
         unlabelled[model] = Outputs(y if logits is None else logits, z if embeddings is None else embeddings)
         known[model] = Outputs(normal(labelled, classes), normal(labelled, dimensions))
@@ -44,7 +44,7 @@ def make_pool(
 
 def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) -> list[int]:
     """Check the budget, no repeats, valid positions, finite scores, one answer per seed, no side effects."""
-    seen = {model: pool.unlabelled(model) for model in MODELS}
+    seen = {model: pool.unlabelled(model) for model in MODEL_ROLES}
     before = {model: (o.logits.clone(), o.embeddings.clone()) for model, o in seen.items()}
     global_state = torch.random.get_rng_state()
 

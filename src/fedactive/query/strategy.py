@@ -21,7 +21,7 @@ from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
 from fedactive.registry import STRATEGIES
 
-MODELS = ("global", "local", "finetuned")  # see Strategy.needs
+MODEL_ROLES = ("global", "local", "finetuned")  # see Strategy.needs
 
 STRATEGIES.described = ("name", "summary", "paper", "selectors")
 register = STRATEGIES.register
@@ -174,8 +174,8 @@ def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
 def require_known_models(strategy: Strategy) -> None:
     """ConfigurationError if a strategy needs a model that does not exist."""
     for model in strategy.needs:
-        if model not in MODELS:
-            raise unknown_name(f"needs of strategy {strategy.name}", model, MODELS)
+        if model not in MODEL_ROLES:
+            raise unknown_name(f"needs of strategy {strategy.name}", model, MODEL_ROLES)
 
 
 STRATEGIES.validate = require_known_models

@@ -80,7 +80,7 @@ def require_data(experiments: Sequence[Experiment]) -> None:
         require_same_origin(e, fingerprints[source])
 
 
-def shared_among(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
+def share_cores(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
     """Give each run its share of the cores, and return how many run at a time; `jobs` None chooses.
 
     On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.

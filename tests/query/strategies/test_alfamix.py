@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedactive.query import Outputs, Pool, make_strategy
-from fedactive.query.strategies.alfamix import AlfaMix, class_means, ease_of_change, steepest
+from fedactive.query.strategies.alfamix import AlfaMix, class_means, ease_of_change, steepest_direction
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -118,14 +118,16 @@ def test_a_class_without_labels_has_the_overall_mean():
 def test_steepest_is_the_direction_of_the_gradient():
     z, weight, bias = randn(10, 6), randn(4, 6, seed=1), randn(4, seed=2)
     expected = torch.stack([gradient(x, weight, bias) for x in z])
-    torch.testing.assert_close(steepest(z @ weight.T + bias, weight), torch.nn.functional.normalize(expected))
+    torch.testing.assert_close(
+        steepest_direction(z @ weight.T + bias, weight), torch.nn.functional.normalize(expected)
+    )
 
 
 def test_a_certain_prediction_still_has_a_direction():
     logits, weight = torch.tensor([[60.0, 1, 0]]), torch.eye(3)  # p is exactly 1 in single precision
     a, b = math.e / (1 + math.e), 1 / (1 + math.e)
     norm = math.sqrt(1 + a * a + b * b)
-    assert steepest(logits, weight)[0].tolist() == pytest.approx([-1 / norm, a / norm, b / norm])
+    assert steepest_direction(logits, weight)[0].tolist() == pytest.approx([-1 / norm, a / norm, b / norm])
 
 
 def test_the_mix_is_that_of_the_element_wise_alpha():
@@ -133,7 +135,7 @@ def test_the_mix_is_that_of_the_element_wise_alpha():
     for z in randn(10, 5):
         g, epsilon = gradient(z, weight, bias), 0.4 / math.sqrt(5)
         alpha = epsilon * (anchor - z).norm() * g / (g.norm() * (anchor - z))
-        direction = steepest((weight @ z + bias)[None], weight)[0]
+        direction = steepest_direction((weight @ z + bias)[None], weight)[0]
         mixed = z + epsilon * (anchor - z).norm() * direction
         torch.testing.assert_close(mixed, z + alpha * (anchor - z))
 
@@ -148,7 +150,7 @@ def test_no_other_mix_of_that_length_raises_the_loss_more():
         def slope(direction, z=z, here=here, predicted=predicted):
             return float((loss(z + step * direction, weight, bias, predicted) - here) / step)
 
-        best = slope(steepest((weight @ z + bias)[None], weight)[0])
+        best = slope(steepest_direction((weight @ z + bias)[None], weight)[0])
         assert best == pytest.approx(float(gradient(z, weight, bias).norm()), rel=1e-3)
         assert best > max(slope(direction) for direction in others)
 

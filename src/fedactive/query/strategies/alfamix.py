@@ -102,7 +102,7 @@ def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.where(count > 0, sums / count.clamp_min(1), embeddings.mean(0))
 
 
-def steepest(logits: Tensor, weight: Tensor) -> Tensor:
+def steepest_direction(logits: Tensor, weight: Tensor) -> Tensor:
     """Compute g/‖g‖ for each sample, 0 where g is 0.
 
     With p' the softmax over the classes other than ŷ, g = (1 - p_ŷ)·Wᵀ(p' - 1_ŷ). The first factor does not
@@ -121,7 +121,7 @@ def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wan
     if len(anchors) == 0 or wanted == 0:
         return z.new_zeros(len(z))
     logits = torch.addmm(bias, z, weight.T)
-    predicted, direction = logits.argmax(1), steepest(logits, weight)
+    predicted, direction = logits.argmax(1), steepest_direction(logits, weight)
     smallest = z.new_full((len(z),), torch.inf)
     for anchor in anchors:
         apart = anchor - z
