@@ -88,10 +88,12 @@ def penalty_matrix(curves: pd.DataFrame, threshold: float = PAPER_THRESHOLD) -> 
     does not count as one of them. A pair without a test adds 0; `winning_rates` says which and why.
     """
     strategies = sorted(curves["strategy"].unique())
-    P = pd.DataFrame(0.0, index=strategies, columns=strategies)
+    place = {name: k for k, name in enumerate(strategies)}
+    sums = np.zeros((len(strategies), len(strategies)))
     rates = winning_rates(curves, threshold)
     for i, j, rate in zip(rates["i"], rates["j"], rates["rate"], strict=True):
-        P.loc[i, j] += rate
+        sums[place[i], place[j]] += rate
+    P = pd.DataFrame(sums, index=strategies, columns=strategies)
     average = P.sum() / max(len(strategies) - 1, 1)
     return pd.concat([P, average.to_frame(AVERAGE).T])
 
@@ -209,15 +211,19 @@ def _settings(curves: pd.DataFrame) -> Iterator[tuple[Hashable, dict[str, pd.Dat
 
 def _present(table: pd.DataFrame) -> dict[Hashable, NDArray[np.float64]]:
     """The numbers of every AL round, without the seeds that are not there."""
-    values = table.to_numpy(np.float64)
-    return {r: row[~np.isnan(row)] for r, row in zip(table.index, values, strict=True)}
+    return _by_round(table.index, table.to_numpy(np.float64))
+
+
+def _by_round(al_rounds: pd.Index, values: NDArray[np.float64]) -> dict[Hashable, NDArray[np.float64]]:
+    return {r: row[~np.isnan(row)] for r, row in zip(al_rounds, values, strict=True)}
 
 
 def _paired_differences(
     accuracy: dict[str, pd.DataFrame], i: str, j: str
 ) -> dict[Hashable, NDArray[np.float64]]:
     """a_r^i - a_r^j by AL round, of the seeds that both strategies have in it."""
-    return _present(accuracy[i] - accuracy[j])
+    # As arrays: all strategies have the same rounds and seeds, which pandas would check each time.
+    return _by_round(accuracy[i].index, accuracy[i].to_numpy(np.float64) - accuracy[j].to_numpy(np.float64))
 
 
 def _winning_rate(differences: dict[Hashable, NDArray[np.float64]], threshold: float) -> WinningRate:
