@@ -22,6 +22,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -440,7 +441,8 @@ def nearest(file: str) -> Iterator[list[str]]:
     module = f"fedactive.{file.removesuffix('.py').replace('/', '.')}"
     folder = ROOT / "tests" / Path(file).parent
     inside = sorted(folder.glob("test_*.py") if folder == ROOT / "tests" else folder.rglob("test_*.py"))
-    own = [path for path in inside if path.stem == f"test_{Path(file).stem}" or module in path.read_text()]
+    named = re.compile(rf"{re.escape(module)} |import .*\b{Path(file).stem}\b")
+    own = [p for p in inside if p.stem == f"test_{Path(file).stem}" or named.search(p.read_text())]
     above = sorted(folder.parent.glob("test_*.py")) if folder.parent != ROOT / "tests" else []
     wider = next(names for target, names in TARGETS.items() if file.startswith(target))
     done: set[Path] = set()

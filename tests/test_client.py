@@ -1,10 +1,15 @@
 """A client: what it holds, what is labelled, and that it does alone what it does in company."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, query_together, train_together
+from fedactive.client import Client, first_labels, make_pools, query_together, train_together
 from fedactive.engines import EngineShelf
+from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
 from fedactive.laboratory.split import split
 
@@ -94,3 +99,81 @@ def test_randomness_comes_from_the_clients_number(federation):
     clients[0].number = 5
     other = clients[0].train(engine, server, 1, 0)
     assert not torch.equal(first.weights["head.weight"], other.weights["head.weight"])
+
+
+def test_at_rest_a_client_is_the_same_with_tensors_on_the_cpu(small):
+    client = lone_client(small)
+    client.own = {"control": {"w": torch.ones(1)}}
+    copy = client.at_rest()
+    assert (copy.number, copy.pool, copy.own) == (client.number, client.pool, client.own)
+    assert copy is not client
+
+
+def test_the_first_labels_are_different_samples_of_the_pool(small):
+    pool = np.arange(100, 120)
+    for budget in (1, 19, 20, 50):
+        first = first_labels(small(), 3, pool, budget).tolist()
+        assert len(first) == len(set(first)) == min(budget, 20)
+        assert set(first) <= set(pool.tolist())
+    assert first_labels(small(), 3, pool, 9).tolist() != first_labels(small(), 4, pool, 9).tolist()
+
+
+def test_nobody_trains_nobody(small):
+    assert train_together([], None, None, 1, 0) == []
+
+
+def test_what_a_strategy_chose_is_checked_for_each_client(federation, monkeypatch):
+    checked = []
+    monkeypatch.setattr("fedactive.client.require_contract", lambda *given: checked.append(given[2:]))
+    clients, engine, server = federation(strategy="random")
+    query_together(clients, engine, 2, server.weights)
+    assert checked == [(len(client.unlabelled), client.budget) for client in clients]
+
+
+def test_the_finetuned_model_is_trained_from_the_global_one(federation, monkeypatch):
+    clients, engine, server = federation(strategy="finetune")
+    starts = []
+    train = engine.train
+    monkeypatch.setattr(engine, "train", lambda jobs: starts.extend(j.start for j in jobs) or train(jobs))
+    clients[0].query(engine, 2, server.weights)
+    assert starts == [server.weights]
+    starts.clear()
+    clients[0].experiment = replace(clients[0].experiment, strategy="entropy", selector="global")
+    clients[0].query(engine, 2, server.weights)
+    assert starts == []
+
+
+class Echo:
+    """An engine whose models give back their own number and the images they are shown."""
+
+    dataset = SimpleNamespace(train_images=torch.arange(10)[:, None])
+    spec = SimpleNamespace(classes=4)
+    device = torch.device("cpu")
+
+    def infer(self, weights, images):
+        return images + weights["number"], images
+
+
+def test_a_strategy_sees_each_clients_samples_through_each_model(small):
+    one = lone_client(small, pool=torch.tensor([0, 1, 2]))
+    two = lone_client(small, pool=torch.tensor([5, 6, 7, 8]))
+    one.label(torch.tensor([1]), torch.tensor([3]))
+    two.label(torch.tensor([8, 6]), torch.tensor([2, 0]))
+    models = {
+        "global": [{"number": 100}] * 2,
+        "local": [{"number": n, "head.weight": n, "head.bias": -n} for n in (200, 300)],
+    }
+    strategy = SimpleNamespace(name="mine", needs=frozenset({"global", "local"}))
+    pools = make_pools([one, two], Echo(), models, strategy)
+    assert [len(pool) for pool in pools] == [2, 2]
+    assert [pool.classes for pool in pools] == [4, 4]
+    assert [pool.labels.tolist() for pool in pools] == [[3], [2, 0]]
+    for model, numbers in (("global", (100, 100)), ("local", (200, 300))):
+        for pool, number, rest, known in zip(pools, numbers, ([0, 2], [5, 7]), ([1], [8, 6]), strict=True):
+            assert pool.unlabelled(model).embeddings.flatten().tolist() == rest
+            assert pool.unlabelled(model).logits.flatten().tolist() == [number + i for i in rest]
+            assert pool.labelled(model).embeddings.flatten().tolist() == known
+            assert pool.labelled(model).logits.flatten().tolist() == [number + i for i in known]
+    assert [pool.head("local") for pool in pools] == [(200, -200), (300, -300)]
+    with pytest.raises(UserError, match="mine asked for the model 'finetuned', but there is only global and"):
+        pools[0].unlabelled("finetuned")

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
+from fedactive.federated.batches import mirrored, shuffled, shuffled_together, steps_per_epoch
 
 seeds = st.integers(0, 2**63 - 1)
 
@@ -37,3 +37,34 @@ def test_flips_are_fair_and_independent_of_the_order():
 
 def test_the_last_batch_is_kept():
     assert [steps_per_epoch(n, 64) for n in (0, 1, 63, 64, 65, 250)] == [0, 1, 1, 1, 2, 4]
+
+
+def splitmix(seed: int, epoch: int, position: int) -> int:
+    """SplitMix64 in whole numbers of any size: what is computed in tensors, which wrap around."""
+    x = ((epoch << 32) + position + 1) * 0x9E3779B97F4A7C15 + seed & MASK
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & MASK
+    x ^= x >> 31
+    return x - (x >> 63 << 64)  # the same bits as a signed number
+
+
+MASK = 2**64 - 1
+
+
+@given(seeds, st.integers(1, 3), st.integers(1, 20))
+def test_orders_and_flips_are_those_of_splitmix(seed, epochs, count):
+    for e in range(epochs):
+        keys = [splitmix(seed, e, i) for i in range(count)]
+        assert shuffled(seed, epochs, count)[e].tolist() == sorted(range(count), key=keys.__getitem__)
+        assert mirrored(seed, epochs, count)[e].tolist() == [splitmix(~seed, e, i) < 0 for i in range(count)]
+
+
+@given(st.lists(st.tuples(seeds, st.integers(1, 12)), min_size=1, max_size=4), st.integers(1, 3))
+def test_many_clients_have_the_orders_and_flips_of_each_alone(clients, epochs):
+    own_seeds, counts = zip(*clients, strict=True)
+    orders, flips = shuffled_together(own_seeds, epochs, counts, torch.device("cpu"))
+    assert orders.shape == flips.shape == (len(clients), epochs, max(counts))
+    for k, (seed, count) in enumerate(clients):
+        assert torch.equal(orders[k, :, :count], shuffled(seed, epochs, count))
+        assert torch.equal(flips[k, :, :count], mirrored(seed, epochs, count))
+        assert (orders[k, :, count:] == -1).all()

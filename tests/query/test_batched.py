@@ -215,3 +215,59 @@ class TestGroups:
         values = [torch.tensor(value) for value in (3, 10, 7)]
         batched.in_groups(lambda group: sizes.append(len(group)) or group, [1, 1, 1], values)
         assert sizes == [1, 1, 1]
+
+
+class TestForAllClients:
+    """On a CPU one client after another; elsewhere in groups, by what each client needs to hold."""
+
+    @staticmethod
+    def calls():
+        points = [torch.randn(n, 3, generator=rng(n)) for n in (9, 5)]
+        anchors = [torch.randn(n, 3, generator=rng(n)) for n in (2, 4)]
+        q = [torch.randn(1, len(x), 2, generator=rng(1)) for x in points]
+        return {
+            "k_centre": (batched.k_centre_of_all, (points, anchors)),
+            "gradient_seeding": (batched.gradient_seeding_of_all, ([x[None] for x in points], q)),
+            "kmeans": (batched_kmeans.kmeans_of_all, (points,)),
+        }
+
+    @pytest.mark.parametrize("name", ["k_centre", "gradient_seeding", "kmeans"])
+    def test_one_after_another(self, name):
+        of_all, arguments = self.calls()[name]
+        expected = list(map(getattr(kernels, name), *arguments, [3, 2], rngs(2)))
+        found = of_all(*arguments, [3, 2], rngs(2))
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(torch.stack(list(one)), torch.stack(list(other)))
+
+    @pytest.mark.parametrize(
+        ("name", "costs"),
+        [
+            ("k_centre", [2 * (27 + 6) + 2 * 1024 * 9, 2 * (15 + 12) + 2 * 1024 * 5]),
+            ("gradient_seeding", [4 * (27 + 18), 4 * (15 + 10)]),
+            # Ten runs: centres of k numbers each, four times, and distances of 3 or 2 trials, three times.
+            ("kmeans", [10 * (4 * 3 * 3 + 3 * 3 * 9) + 27, 10 * (4 * 2 * 3 + 3 * 2 * 5) + 15]),
+        ],
+    )
+    def test_in_groups_by_what_each_client_holds(self, as_on_a_gpu, monkeypatch, name, costs):
+        module = batched_kmeans if name == "kmeans" else batched
+        asked = []
+        original = batched.in_groups
+        monkeypatch.setattr(module, "in_groups", lambda *given: asked.append(given[:2]) or original(*given))
+        of_all, arguments = self.calls()[name]
+        assert len(of_all(*arguments, [3, 2], rngs(2))) == 2
+        assert asked == [(getattr(module, name), costs)]
+
+    def test_all_of_them_must_be_on_a_cpu(self):
+        here, elsewhere = torch.zeros(1), torch.zeros(1, device="meta")
+        assert batched.one_by_one([here, here])
+        assert not batched.one_by_one([here, elsewhere])
+
+    @pytest.mark.parametrize(
+        ("most", "groups"), [(100, [[0, 2, 1]]), (10, [[0, 2], [1]]), (1, [[0], [2], [1]])]
+    )
+    def test_as_many_at_once_as_fit(self, as_on_a_gpu, monkeypatch, most, groups):
+        monkeypatch.setattr(batched, "MOST_NUMBERS", most)
+        asked = []
+        found = batched.in_groups(lambda names: asked.append(names) or names, [5, 2, 4], [0, 1, 2])
+        assert asked == groups  # the large ones together
+        assert found == [0, 1, 2]
