@@ -48,7 +48,7 @@ def test_a_finished_folder_tells_everything(small):
     names = {path.name for path in result.folder.iterdir()}
     assert names == {
         ".lock", "experiment.toml", "environment.json", "clients.parquet", "metrics.parquet",
-        "selections.parquet", "timings.parquet", "checkpoint.pt", "done.json",
+        "selections.parquet", "timings.parquet", "checkpoint.pt", "done.json", "progress.json",
     }  # fmt: skip
     (start,) = json.loads((result.folder / "environment.json").read_text())["starts"]
     assert start["packages"]["torch"]

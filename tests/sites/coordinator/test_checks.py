@@ -11,7 +11,7 @@ from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.models import MODELS, ModelSpec
 from fedactive.record.schema import measure
-from fedactive.sites.coordinator.checks import BadReplyError, check_update, pooled, tested
+from fedactive.sites.coordinator.checks import BadReplyError, add_up, check_update, read_evaluation
 from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.messages import Reply
@@ -95,14 +95,14 @@ SOUND = {"tested": [3, 1], "right": [2, 0], "predicted": [2, 2], "loss": 0.5}
     ids=str,
 )
 def test_counts_that_cannot_be_true_are_dropped(wrong):
-    assert tested(Reply(SOUND), 2) == Evaluation(**SOUND)
+    assert read_evaluation(Reply(SOUND), 2) == Evaluation(**SOUND)
     with pytest.raises(BadReplyError):
-        tested(Reply(SOUND | wrong), 2)
+        read_evaluation(Reply(SOUND | wrong), 2)
 
 
 def test_results_of_sites_are_added_up():
     other = Evaluation(tested=[0, 4], right=[0, 4], predicted=[0, 4], loss=0.25)
-    whole = pooled([Evaluation(**SOUND), other], 2)
+    whole = add_up([Evaluation(**SOUND), other], 2)
     assert whole == Evaluation([3, 5], [2, 4], [2, 6], (4 * 0.5 + 4 * 0.25) / 8)
     assert measure(whole)["macro_f1"] == pytest.approx((4 / 5 + 8 / 11) / 2)
-    assert pooled([], 2).tested == [0, 0]
+    assert add_up([], 2).tested == [0, 0]

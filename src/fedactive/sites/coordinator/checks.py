@@ -109,7 +109,7 @@ def read_label_counts(reply: Reply) -> LabelCounts:
     return {name: read_whole_number(reply, name) for name in COUNTS}
 
 
-def tested(reply: Reply, classes: int) -> Evaluation:
+def read_evaluation(reply: Reply, classes: int) -> Evaluation:
     """Read a model's result on a site's test images; BadReplyError unless its counts can be true."""
     counts, right, predicted, loss = (
         reply.values.get(name) for name in ("tested", "right", "predicted", "loss")
@@ -123,7 +123,7 @@ def tested(reply: Reply, classes: int) -> Evaluation:
     return Evaluation(counts, right, predicted, float(loss))
 
 
-def pooled(parts: Sequence[Evaluation], classes: int) -> Evaluation:
+def add_up(parts: Sequence[Evaluation], classes: int) -> Evaluation:
     """Add up the results on the test images of several sites, or of none."""
     tested, right, predicted = (
         [sum(counts) for counts in zip([0] * classes, *lists, strict=True)]

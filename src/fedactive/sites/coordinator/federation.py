@@ -23,12 +23,12 @@ from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.checks import (
     LabelCounts,
+    add_up,
     check_finite,
     check_update,
-    pooled,
+    read_evaluation,
     read_label_counts,
     read_whole_number,
-    tested,
 )
 from fedactive.sites.coordinator.correspondence import Correspondence, keep_looking
 from fedactive.sites.coordinator.journal import Journal
@@ -99,7 +99,7 @@ class Sites:
         local_only: dict[int, Evaluation] = {}
 
         def read_choice(reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
-            measured = tested(reply, self.spec.classes) if "tested" in reply.values else None
+            measured = read_evaluation(reply, self.spec.classes) if "tested" in reply.values else None
             return read_label_counts(reply), measured
 
         def update_counts(sites: set[int], close: bool) -> set[int]:
@@ -125,7 +125,7 @@ class Sites:
             )
             for k, (counts, measured) in replies.items():
                 asked[k] = counts
-                local_only |= {k: pooled([measured], self.spec.classes)} if measured else {}
+                local_only |= {k: add_up([measured], self.spec.classes)} if measured else {}
             for k in asked.keys() - self.members():
                 del asked[k]
             for k, counts in asked.items():
@@ -207,9 +207,9 @@ class Sites:
             return None
         classes = self.spec.classes
         results = self.sites.ask(
-            "evaluate", self.online(), lambda reply: tested(reply, classes), weights=weights
+            "evaluate", self.online(), lambda reply: read_evaluation(reply, classes), weights=weights
         )
-        evaluation = pooled(list(results.values()), classes)
+        evaluation = add_up(list(results.values()), classes)
         self.journal.set_accuracy(evaluation.accuracy)
         return evaluation
 
