@@ -20,7 +20,7 @@ from fedactive.experiment import Experiment
 from fedactive.models import MODELS
 from fedactive.progress import Silent
 from fedactive.record.export import export
-from fedactive.sites.coordinator.plan import Plan
+from fedactive.sites.coordinator.plan import FieldPlan
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -133,4 +133,4 @@ def test_a_bad_file_leaves_no_run_folder(tmp_path: Path):
 
 def test_between_sites_there_is_no_one_file(mine: Path):
     with pytest.raises(ConfigurationError, match=r"mine\.npz' was given, allowed is a name, between sites"):
-        Plan.from_toml(f'dataset = "{mine}"')
+        FieldPlan.from_toml(f'dataset = "{mine}"')

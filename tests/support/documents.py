@@ -14,6 +14,6 @@ def python_block(document: str) -> str:
 def plugin_from(document: str, folder: Path) -> Path:
     """The document's example as a file, saved as the document says."""
     text = (DOCS / document).read_text(encoding="utf-8")
-    file = folder / re.findall(r"as `(\w+\.py)`", text)[0]
+    file = folder / re.findall(r"as\s+`(\w+\.py)`", text)[0]
     file.write_text(python_block(document), encoding="utf-8")
     return file

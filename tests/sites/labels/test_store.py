@@ -17,6 +17,7 @@ from fedactive.sites.labels import queues
 from fedactive.sites.labels.agreement import cohen_kappa, verdict
 from fedactive.sites.labels.answers import SenselessError
 from fedactive.sites.labels.store import Counts, LabelStore, StoreError
+from support.answering import answer_fifty
 
 
 @pytest.fixture
@@ -418,19 +419,11 @@ def test_threads_and_a_second_store_lose_nothing(tmp_path):
     other.close()
 
 
-def _label(path, first):
-    store = LabelStore(path)
-    annotator = store.annotators.find("ada")
-    for sample in range(first, first + 50):
-        store.answers.record(annotator, sample, "label", 1)
-    store.close()
-
-
 def test_processes_write_side_by_side(store, tmp_path):
     store.rounds.open("run", 1, range(100), "logo", None)
     person(store, "ada")
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_label, args=(tmp_path / "labels.sqlite", k)) for k in (0, 50)]
+    workers = [context.Process(target=answer_fifty, args=(tmp_path / "labels.sqlite", k)) for k in (0, 50)]
     for worker in workers:
         worker.start()
     for worker in workers:
