@@ -12,10 +12,12 @@ import pytest
 import torch
 
 from fedactive.client import Client
+from fedactive.engines import EngineShelf
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.federated.algorithm import Server
+from fedactive.federated.algorithm import Server, make_algorithm
 from fedactive.laboratory import run as laboratory
-from fedactive.laboratory.ray_worker import Task, outcome, pack, query, unpack
+from fedactive.laboratory.ray_worker import Task, outcome, pack, query, train, unpack
+from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
 
 needs_ray = pytest.mark.skipif(
@@ -24,10 +26,9 @@ needs_ray = pytest.mark.skipif(
 
 
 @needs_ray
-@pytest.mark.parametrize("algorithm", ["scaffold", "fednova"])
-def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path, algorithm):
-    """With what the algorithm sends travelling along; and what Ray began, the laboratory goes on with."""
-    here = small(clients=10, rounds=2, fl_rounds=2, strategy="logo", algorithm=algorithm, participation=0.7)
+def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
+    """With what FedNova sends travelling along; and what Ray began, the laboratory goes on with."""
+    here = small(clients=10, rounds=2, fl_rounds=2, strategy="logo", algorithm="fednova", participation=0.7)
     there = replace(here, federation="flower-simulation", workers=2, runs_dir=tmp_path / "ray")
     config = tmp_path / "there.toml"
     config.write_text(there.to_toml())
@@ -47,6 +48,24 @@ def assert_same(result, expected):
     pd.testing.assert_frame_equal(result.selections, expected.selections, rtol=1e-4)
     pd.testing.assert_frame_equal(result.metrics, expected.metrics, rtol=1e-4)
     assert "local" in set(result.metrics["model"])
+
+
+def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
+    """With SCAFFOLD's variates travelling to and fro, as the messages carry them."""
+    experiment = small(algorithm="scaffold", strategy="random")
+    client = split(experiment, digits.train_labels, 10).clients(experiment)[1]
+    client.label(client.first, digits.train_labels[client.first])
+    engine = EngineShelf().get(experiment, digits)
+    algorithm = make_algorithm("scaffold")
+    start = engine.spec.initial_weights(torch.Generator().manual_seed(1))
+    server = algorithm.start_server(start, [name for name, _ in engine.model.named_parameters()])
+    client.remember(algorithm.client_start(server))
+    task = unpack(pack(Task(client.at_rest(), server, al_round=1, fl_round=0)))
+    own, update = unpack(pack(outcome(train, task)))
+    expected = client.train(engine, server, 1, 0)
+    for name, value in expected.state["control"].items():
+        assert torch.equal(value, update.state["control"][name])
+        assert torch.equal(client.own["control"][name], own["control"][name])
 
 
 def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):

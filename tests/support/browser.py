@@ -92,6 +92,12 @@ class Browser:
 
     def go(self, url: str) -> None:
         self.call("POST", f"{self.session}/url", {"url": url})
+        self.wait_for_paint()
+
+    def wait_for_paint(self) -> None:
+        """Until the page has been drawn: before that Chromium ignores keys."""
+        script = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+        self.call("POST", f"{self.session}/execute/async", {"script": script, "args": []})
 
     def chromium(self, command: str, parameters: dict[str, Any]) -> Any:
         """A command of Chromium's own protocol, for what WebDriver does not know."""
@@ -100,6 +106,7 @@ class Browser:
 
     def reload(self) -> None:
         self.call("POST", f"{self.session}/refresh", {})
+        self.wait_for_paint()
 
     def run(self, script: str, *values: Any) -> Any:
         """What a script returns; `return` it."""
