@@ -8,7 +8,7 @@ import torch
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
 from fedactive.federated import ALGORITHMS, Algorithm, Server, Update, average, register
-from fedactive.federated.contract import check_algorithm
+from fedactive.federated.contract import check_algorithm, require_form
 from fedactive.laboratory.run import run
 from fedactive.registry import load_plugin
 from support.documents import plugin_from
@@ -56,12 +56,17 @@ class Broken(Algorithm):
     name, summary, paper = "broken", "", ""
     how: str = ""
 
+    def start(self, weights, parameters):
+        return {"m": {"w": torch.zeros(2)}} if self.how == "a group grows" else {}
+
     def client_start(self, server):
         return {"own": {"n": torch.zeros(1)}} if self.how == "own state changes" else {}
 
     def client_end(self, server, own, trajectory, samples):
         if self.how == "own state changes":
             own["own"]["n"] += 1
+        if self.how == "an update lacks a weight" and samples > 5:
+            return own, Update(samples, {"head.bias": trajectory.weights["head.bias"]})
         return own, Update(samples + (self.how == "samples"), trajectory.weights)
 
     def server_end(self, server: Server, updates, clients):
@@ -72,6 +77,13 @@ class Broken(Algorithm):
                 return replace(server, weights={"head.bias": updates[0].weights["head.bias"]})
             case "state grows":
                 return replace(server, weights=average(updates), state={"more": {}})
+            case "a weight more":
+                return replace(server, weights=average(updates) | {"more": torch.zeros(1)})
+            case "an update lacks a weight":
+                return server
+            case "a group grows":
+                m = torch.zeros(len(server.state["m"]["w"]) + 1)
+                return replace(server, weights=average(updates), state={"m": {"w": m}})
             case "random":
                 noise = {name: value + torch.randn(value.shape) for name, value in server.weights.items()}
                 return replace(server, weights=noise)
@@ -86,11 +98,21 @@ class Broken(Algorithm):
         ("the last one wins", "the order of updates matters"),
         ("a weight is lost", "layer.weight|norm.running_var"),
         ("state grows", "has the groups"),
+        ("an update lacks a weight", "an update's weights have other names"),
+        ("a weight more", "the server's weights have other names than before"),
+        ("a group grows", "the server's m have another shape or type than before: w"),
     ],
 )
 def test_what_an_algorithm_breaks_is_named(how, reason):
     with pytest.raises((AssertionError, KeyError), match=reason):
         check_algorithm(Broken(how))
+
+
+@pytest.mark.parametrize("other", [torch.zeros(3), torch.zeros(2, dtype=torch.float64)])
+def test_shapes_and_types_both_count(other):
+    require_form("weights", {"w": torch.ones(2)}, {"w": torch.zeros(2)})
+    with pytest.raises(AssertionError, match="weights have another shape or type than before: w"):
+        require_form("weights", {"w": other}, {"w": torch.zeros(2)})
 
 
 def test_names_of_ours_are_taken_and_parts_must_be_there():

@@ -5,11 +5,14 @@ one step of rate 0.1 gives W0 = b0 = 0.05, W1 = b1 = -0.05. The logits are then 
 p0 = 1 / (1 + e^-0.2) = 0.549834 and the gradient is -0.450166.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.local_sgd import Recipe, infer, path_length
+from fedactive.federated.batches import mirrored, shuffled
+from fedactive.federated.local_sgd import LocalJob, Recipe, infer, path_length, train
 from support.tiny import PLAIN, Tiny, train_tiny
 
 
@@ -64,6 +67,9 @@ def test_training_stops_once_the_accuracy_is_reached():
     job = {"samples": torch.tensor([0, 2]), "labels": torch.tensor([0, 1])}
     assert train_tiny(PLAIN, **job, epochs=50, rates=(0.1,) * 50, stop_accuracy=0.99).steps < 10
     assert train_tiny(PLAIN, **job, epochs=50, rates=(0.1,) * 50).steps == 50
+    assert (
+        train_tiny(PLAIN, **job, epochs=5, rates=(1e-9,) * 5, stop_accuracy=0.99).steps == 5
+    )  # half is right
 
 
 @pytest.mark.parametrize("stop", [0.7, 0.9, 0.95, 0.99])
@@ -96,6 +102,69 @@ class Counting(Tiny):
     def embed(self, images):
         self.counts.append(len(images))
         return images[:, :, 0, 0]
+
+
+class Watching(Tiny):
+    """Keeps what it was shown, and in which mode; has a layer that no loss depends on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.idle = torch.nn.utils.skip_init(torch.nn.Linear, 1, 1, bias=False)
+        self.dropout = torch.nn.Dropout(0.5)
+        self.seen: list[tuple[bool, list[list[float]]]] = []
+
+    def embed(self, images):
+        self.seen.append((self.training, images.flatten(1).tolist()))
+        return self.dropout(images[:, :, 0, 1]) if self.draws else images[:, :, 0, 1]
+
+
+def watch(recipe=PLAIN, draws=False, **job):
+    """Train on five images of two pixels, (0, 1), (0, 2) ... (0, 5)."""
+    pixels = torch.tensor([[0, n] for n in range(1, 6)], dtype=torch.uint8).view(5, 1, 1, 2)
+    model = Watching()
+    model.draws = draws
+    start = {"head.weight": torch.ones(2, 1), "head.bias": torch.zeros(2), "idle.weight": torch.ones(1, 1)}
+    values = {"samples": torch.arange(5), "labels": torch.tensor([0, 1, 0, 1, 0])}
+    values |= {"epochs": 2, "rates": (0.1,) * 10, "shuffle": 3} | job
+    normalise = Normalise([0.0], [1 / 255], torch.device("cpu"))
+    return model, train(model, pixels, normalise, recipe, LocalJob(start=start, **values))
+
+
+def test_every_epoch_shows_every_sample_once_in_the_order_of_its_seed():
+    model, result = watch(replace(PLAIN, batch_size=2))
+    assert [len(images) for _, images in model.seen] == [2, 2, 1, 2, 2, 1]
+    assert result.steps == 6
+    shown = [round(image[1]) - 1 for _, images in model.seen for image in images]
+    assert shown == shuffled(3, 2, 5).flatten().tolist()
+
+
+def test_images_are_mirrored_as_the_seed_says_or_not_at_all():
+    for flip in (True, False):
+        model, _ = watch(replace(PLAIN, flip=flip))
+        found = [image[0] > 0 for _, images in model.seen for image in images]
+        assert found == (mirrored(3, 2, 5).flatten().tolist() if flip else [False] * 10)
+
+
+def test_training_and_looking_have_each_their_mode():
+    model, _ = watch(stop_accuracy=1.0, rates=(1e-9,) * 10)
+    assert [training for training, _ in model.seen] == [True, False, True, False]
+
+
+def test_what_no_loss_depends_on_only_decays():
+    _, result = watch(replace(PLAIN, momentum=0.0, weight_decay=0.5))
+    assert result.weights["idle.weight"].item() == pytest.approx(0.95**2)
+
+
+def test_what_a_model_draws_comes_from_the_seed_of_the_job():
+    def weight(**job):
+        return watch(draws=True, **job)[1].weights["head.bias"].tolist()
+
+    assert weight() == weight()
+    assert weight() != weight(shuffle=4)
+
+
+def test_the_recipe_is_the_papers_unless_told_otherwise():
+    assert Recipe() == Recipe(batch_size=64, momentum=0.9, weight_decay=1e-5, flip=True, precision="fp32")
 
 
 @pytest.mark.parametrize(

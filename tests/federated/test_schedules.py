@@ -1,6 +1,6 @@
 import pytest
 
-from fedactive.federated.schedules import fl_rate, local_only_rates
+from fedactive.federated.schedules import fl_rate, local_only_rates, milestones
 
 
 def test_paper_decays_at_one_half_and_three_quarters():
@@ -29,3 +29,8 @@ def test_local_only_training_decays_by_epoch_in_the_paper_and_by_batch_in_the_re
 def test_however_short_it_begins_with_the_full_rate(schedule, length):
     assert fl_rate(schedule, 0.01, 0, length) == 0.01
     assert local_only_rates(schedule, 0.01, length, 1)[0] == 0.01
+
+
+def test_milestones_are_whole_and_never_the_beginning():
+    found = {length: milestones(length) for length in (1, 2, 3, 4, 5, 7, 100)}
+    assert found == {1: (1, 1), 2: (1, 1), 3: (1, 2), 4: (2, 3), 5: (2, 3), 7: (3, 5), 100: (50, 75)}

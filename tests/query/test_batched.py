@@ -271,3 +271,20 @@ class TestForAllClients:
         found = batched.in_groups(lambda names: asked.append(names) or names, [5, 2, 4], [0, 1, 2])
         assert asked == groups  # the large ones together
         assert found == [0, 1, 2]
+
+
+def test_nearest_centres_in_blocks_of_points(monkeypatch):
+    """Every point's own centre and D², small ones too, however many points are compared at once."""
+    x = torch.randn(2, 7, 3, generator=rng(1)) / 100
+    centres, used = torch.randn(2, 4, 5, 3, generator=rng(2)) / 100, torch.ones(2, 5, dtype=torch.bool)
+    real = torch.ones(2, 7, dtype=torch.bool)
+    real[1, 4:] = False
+    expected = ((x[:, None, :, None] - centres[:, :, None]) ** 2).sum(-1)
+    for most in (1, 2 * 4 * 5 * 3, 2**28):
+        monkeypatch.setattr(batched_kmeans, "MOST_NUMBERS", most)
+        cluster, distance = batched_kmeans.nearest_centres(x, (x * x).sum(2), real, centres, used)
+        assert torch.equal(cluster[0], expected[0].argmin(-1))
+        assert torch.equal(cluster[1, :, :4], expected[1, :, :4].argmin(-1))
+        assert (cluster[1, :, 4:] == 5).all()
+        assert torch.allclose(distance[0], expected[0].amin(-1), atol=1e-7)
+        assert (distance[1, :, 4:] == 0).all()
