@@ -358,13 +358,10 @@ class Laboratory:
 
 
 def write(path: Path, text: str) -> None:
-    global writes
+    """Write a source so that Python compiles it anew, which looks at its time in whole seconds."""
+    later = int(path.stat().st_mtime) + 1  # than any version before, whichever process wrote that
     path.write_text(text)
-    writes += 1
-    os.utime(path, (writes, writes))  # Python compiles anew what has another time, in whole seconds
-
-
-writes = int(time.time())
+    os.utime(path, (later, later))
 
 
 def choose(mutant: Mutant, known: dict[str, Any], patience: float) -> tuple[list[str], float]:
