@@ -52,9 +52,9 @@ LOG = CACHE / "noticed"
 RUNS = ["tests/test_client.py", "tests/golden/test_runs.py"]  # whole runs, whose numbers are known
 TARGETS = {  # what is mutated, and where to look when the nearest tests do not notice
     "query/": RUNS,
-    "federated/": ["tests/engines/test_engines.py", *RUNS],
+    "federated/": ["tests/engines/test_parallel.py", *RUNS],
     "data/": ["tests/laboratory/test_split.py", *RUNS],
-    "client.py": ["tests/engines/test_engines.py", "tests/laboratory/test_split.py", *RUNS],
+    "client.py": ["tests/engines/test_parallel.py", "tests/laboratory/test_split.py", *RUNS],
     "loop.py": RUNS,
     "analysis/significance.py": ["tests/paper/test_claims.py", "tests/paper/test_paper_tables.py"],
     "analysis/diversity.py": ["tests/query/strategies/test_logo.py"],
