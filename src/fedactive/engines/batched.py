@@ -35,6 +35,11 @@ from fedactive.models.contract import why_not_batched
 if TYPE_CHECKING:  # it needs Triton, which comes with torch for CUDA
     from fedactive.engines.cnn4.inference import Inference
 
+
+class NotBatchedError(UserError):
+    """A model that only the sequential engine trains as it is meant."""
+
+
 WIDEST = 128  # a graph of more clients takes longer to record and is no faster
 
 
@@ -45,7 +50,7 @@ class BatchedEngine(Engine):
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
         super().__init__(spec, dataset, recipe, device)
         if reason := why_not_batched(self.model, spec.image_shape):
-            raise UserError(f"model {spec.name} cannot be trained for many clients at once: {reason}")
+            raise NotBatchedError(f"model {spec.name} cannot be trained for many clients at once: {reason}")
         self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
         self.kind = stack_kind(self.model, self.dataset.train_images, recipe)
         self.inference: Inference | None = None

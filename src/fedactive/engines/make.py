@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 
 from fedactive.data.dataset import Dataset
-from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.batched import BatchedEngine, NotBatchedError
 from fedactive.engines.device import choose_device, usable_cores, warn_once
 from fedactive.engines.engine import Engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import MODELS, ModelSpec
-from fedactive.models.contract import why_not_batched
 
 
 def make_engine(
@@ -26,10 +25,10 @@ def make_engine(
     if place.type == "cuda":
         # The batched engine needs Triton, which comes with torch for CUDA on Linux, but not everywhere.
         if importlib.util.find_spec("triton"):
-            reason = why_not_batched(spec.build(), spec.image_shape)
-            if not reason:
+            try:
                 return BatchedEngine(spec, dataset, recipe, place)
-            warn_once(f"clients are trained one after another because of model {spec.name}: {reason}")
+            except NotBatchedError as reason:
+                warn_once(f"clients are trained one after another: {reason}")
         return SequentialEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
     if count > 1 and MODELS[spec.name].__module__ == "__main__":

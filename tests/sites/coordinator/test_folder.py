@@ -11,17 +11,7 @@ from fedactive.files import write_json
 from fedactive.sites.coordinator import folder as folder_module
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower.processes import free_port
-from support.folders import admit, make_coordinator, make_site, member
-
-
-@pytest.fixture
-def coordinator(tmp_path):
-    return make_coordinator(tmp_path)
-
-
-@pytest.fixture
-def site(tmp_path):
-    return make_site(tmp_path)
+from support.folders import admit, member
 
 
 def test_what_exists_is_not_made_again(coordinator):

@@ -10,17 +10,6 @@ import pytest
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.sites.site.serve import serve
-from support.folders import make_coordinator, make_site
-
-
-@pytest.fixture
-def coordinator(tmp_path):
-    return make_coordinator(tmp_path)
-
-
-@pytest.fixture
-def site(tmp_path):
-    return make_site(tmp_path)
 
 
 def test_a_site_that_has_not_joined_says_so(site):
