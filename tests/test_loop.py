@@ -121,7 +121,7 @@ def test_progress_is_told_of_every_fl_round(small):
         def __init__(self):
             self.trained_rounds = []
 
-        def trained(self, al_round, fl_round, accuracy):
+        def on_evaluation(self, al_round, fl_round, accuracy):
             self.trained_rounds.append((al_round, fl_round))
 
     counter = Counter()

@@ -162,23 +162,23 @@ def query_together(
         jobs = [client.local_only_job(al_round, start) for client in clients]
         return [result.weights for result in engine.train(jobs)]
 
-    with engine.timed(LOCAL_ONLY_TRAINING, seconds):
+    with engine.time_phase(LOCAL_ONLY_TRAINING, seconds):
         if "local" in strategy.needs:
             # One fresh initialisation for all clients, new in each AL round.
             rng = Randomness(e.seed).torch("local-only weights", al_round)
             models["local"] = train_alone(engine.spec.initial_weights(rng))
         if "finetuned" in strategy.needs:
             models["finetuned"] = train_alone(weights)
-    with engine.timed(SCORING, seconds):
+    with engine.time_phase(SCORING, seconds):
         pools = make_pools(clients, engine, models, strategy)
-    with engine.timed(SELECTION, seconds):
+    with engine.time_phase(SELECTION, seconds):
         rngs = [Randomness(e.seed).torch("strategy", al_round, client.number) for client in clients]
         chosen = strategy.select_all(pools, clients[0].budget, rngs)
         queries = []
         for k, (client, pool, c) in enumerate(zip(clients, pools, chosen, strict=True)):
             require_contract(strategy, c, len(pool), client.budget)
             queries.append(Query(k, client.unlabelled[c.indices.cpu()], c.scores.cpu()))
-    with engine.timed("local-only evaluation", seconds):
+    with engine.time_phase("local-only evaluation", seconds):
         evaluations = [engine.evaluate(local) for local in models.get("local", [])]
     return QueryPhase(queries, evaluations, seconds)
 

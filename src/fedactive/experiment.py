@@ -12,6 +12,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,130 +22,99 @@ from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry
 
-DATA, QUERY, LEARNING, MACHINE = "Data", "Active learning", "Federated learning", "Machine"
+# Constructors of options, by the heading under which --help and the TOML file show them.
+data = partial(option, panel="Data")
+query = partial(option, panel="Active learning")
+learning = partial(option, panel="Federated learning")
+machine = partial(option, panel="Machine", identity=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A federated active learning experiment. Values that depend on others are filled in when it is made."""
 
-    dataset: str = option(
-        "cifar10", "dataset (see `fedactive datasets`), or the path of an .npz file of your own", panel=DATA
+    dataset: str = data(
+        "cifar10", "dataset (see `fedactive datasets`), or the path of an .npz file of your own"
     )
-    dataset_sha256: str = option(
-        "",
-        "first 12 digits of the SHA-256 of a file of your own; computed if not given, checked if given",
-        panel=DATA,
+    dataset_sha256: str = data(
+        "", "first 12 digits of the SHA-256 of a file of your own; computed if not given, checked if given"
     )
-    clients: int = option(10, "number of clients K", panel=DATA, low=1)
-    alpha: float = option(
-        0.1,
-        "Dirichlet concentration; the smaller, the more the clients differ; inf is IID",
-        panel=DATA,
-        low=0.01,
+    clients: int = data(10, "number of clients K", low=1)
+    alpha: float = data(
+        0.1, "Dirichlet concentration; the smaller, the more the clients differ; inf is IID", low=0.01
     )
-    rho: float = option(
-        1.0,
-        "global imbalance: largest over smallest class, long-tailed; 1 keeps all",
-        panel=DATA,
-        low=1,
-        high=1e4,
+    rho: float = data(
+        1.0, "global imbalance: largest over smallest class, long-tailed; 1 keeps all", low=1, high=1e4
     )
-    partition: str = option(
+    partition: str = data(
         "transport",
         "how samples are dealt to clients: exact integer transport, or the released code's procedure",
-        panel=DATA,
         choices=("transport", "reference"),
     )
-    augment: str = option("flip", "training augmentation", panel=DATA, choices=("flip", "none"))
+    augment: str = data("flip", "training augmentation", choices=("flip", "none"))
 
-    strategy: str = option(
-        "logo", "query strategy (see `fedactive strategies`)", panel=QUERY, choices=STRATEGIES
-    )
-    selector: str = option(
+    strategy: str = query("logo", "query strategy (see `fedactive strategies`)", choices=STRATEGIES)
+    selector: str = query(
         "auto",
         "whose model chooses; auto is the strategy's default",
-        panel=QUERY,
         choices=("auto", "global", "local", "both", "none"),
     )
-    strategy_options: str = option(
-        "", "parameters of the strategy as name=value,... (see `fedactive strategies`)", panel=QUERY
+    strategy_options: str = query(
+        "", "parameters of the strategy as name=value,... (see `fedactive strategies`)"
     )
-    budget: float = option(
-        5.0,
-        "labels per AL round, percent of all training samples, shared equally",
-        panel=QUERY,
-        low=0.01,
-        high=100,
+    budget: float = query(
+        5.0, "labels per AL round, percent of all training samples, shared equally", low=0.01, high=100
     )
-    rounds: int = option(
+    rounds: int = query(
         0,
         "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others); more extend a run",
-        panel=QUERY,
         low=0,
         identity=False,
     )
-    seed: int = option(1, "seed of all randomness", panel=QUERY, low=0, high=2**63 - 1)
+    seed: int = query(1, "seed of all randomness", low=0, high=2**63 - 1)
 
-    model: str = option("cnn4", "architecture (see `fedactive models`)", panel=LEARNING, choices=MODELS)
-    model_options: str = option(
-        "", "parameters of the model as name=value,... (see `fedactive models`)", panel=LEARNING
+    model: str = learning("cnn4", "architecture (see `fedactive models`)", choices=MODELS)
+    model_options: str = learning("", "parameters of the model as name=value,... (see `fedactive models`)")
+    algorithm: str = learning(
+        "fedavg", "federated algorithm (see `fedactive algorithms`)", choices=ALGORITHMS
     )
-    algorithm: str = option(
-        "fedavg", "federated algorithm (see `fedactive algorithms`)", panel=LEARNING, choices=ALGORITHMS
+    algorithm_options: str = learning(
+        "", "parameters of the algorithm as name=value,... (see `fedactive algorithms`)"
     )
-    algorithm_options: str = option(
-        "", "parameters of the algorithm as name=value,... (see `fedactive algorithms`)", panel=LEARNING
-    )
-    init: str = option(
+    init: str = learning(
         "random",
         "global model at the start of an AL round: fresh weights, or the last round's",
-        panel=LEARNING,
         choices=("random", "continue"),
     )
-    fl_rounds: int = option(100, "FL rounds per AL round", panel=LEARNING, low=1)
-    local_epochs: int = option(5, "epochs per client and FL round", panel=LEARNING, low=1)
-    participation: float = option(
-        1.0, "share of the clients in each FL round", panel=LEARNING, low=0.001, high=1
-    )
-    batch_size: int = option(64, "samples per SGD step", panel=LEARNING, low=1)
-    lr: float = option(0.01, "initial learning rate", panel=LEARNING, low=1e-8, high=100)
-    momentum: float = option(0.9, "SGD momentum", panel=LEARNING, low=0, high=0.999)
-    weight_decay: float = option(1e-5, "SGD weight decay", panel=LEARNING, low=0, high=1)
-    schedule: str = option(
+    fl_rounds: int = learning(100, "FL rounds per AL round", low=1)
+    local_epochs: int = learning(5, "epochs per client and FL round", low=1)
+    participation: float = learning(1.0, "share of the clients in each FL round", low=0.001, high=1)
+    batch_size: int = learning(64, "samples per SGD step", low=1)
+    lr: float = learning(0.01, "initial learning rate", low=1e-8, high=100)
+    momentum: float = learning(0.9, "SGD momentum", low=0, high=0.999)
+    weight_decay: float = learning(1e-5, "SGD weight decay", low=0, high=1)
+    schedule: str = learning(
         "paper",
         "learning-rate decay: x0.1 at one half and three quarters, or as in the released code",
-        panel=LEARNING,
         choices=("paper", "reference"),
     )
-    local_only_epochs: int = option(50, "epochs of local-only training, at most", panel=LEARNING, low=1)
-    local_only_stop: float = option(
-        0.99, "local-only training ends at this training accuracy", panel=LEARNING, low=0, high=1
+    local_only_epochs: int = learning(50, "epochs of local-only training, at most", low=1)
+    local_only_stop: float = learning(
+        0.99, "local-only training ends at this training accuracy", low=0, high=1
     )
-    precision: str = option(
-        "tf32",
-        "arithmetic; on a CPU tf32 is the same as fp32",
-        panel=LEARNING,
-        choices=("fp32", "tf32", "bf16"),
+    precision: str = learning(
+        "tf32", "arithmetic; on a CPU tf32 is the same as fp32", choices=("fp32", "tf32", "bf16")
     )
 
-    device: str = option(
-        "auto", "where to train", panel=MACHINE, choices=("auto", "cpu", "cuda"), identity=False
-    )
-    workers: int = option(
-        0, "worker processes on a CPU; 0 is one per core", panel=MACHINE, low=0, identity=False
-    )
-    federation: str = option(
+    device: str = machine("auto", "where to train", choices=("auto", "cpu", "cuda"))
+    workers: int = machine(0, "worker processes on a CPU; 0 is one per core", low=0)
+    federation: str = machine(
         "simulation",
         "where the clients are: in this process, or on Flower's simulation engine, which may be a cluster",
-        panel=MACHINE,
         choices=("simulation", "flower-simulation"),
-        identity=False,
     )
-    data_dir: Path = option(Path("data"), "folder of the datasets", panel=MACHINE, identity=False)
-    runs_dir: Path = option(
-        Path("runs"), "folder in which run folders are made", panel=MACHINE, identity=False
-    )
+    data_dir: Path = machine(Path("data"), "folder of the datasets")  # noqa: RUF009 - makes a field
+    runs_dir: Path = machine(Path("runs"), "folder in which run folders are made")  # noqa: RUF009
 
     # Not an option: the card of images that are in no catalogue; a plan between sites brings it.
     described: DatasetCard | None = dataclasses.field(default=None, repr=False)

@@ -32,7 +32,7 @@ def federated_active_learning(
 
     for r in range(state.al_round, experiment.rounds + 1):
         if not state.has_queried(r):
-            progress.querying(r)
+            progress.on_query(r)
             phase = federation.query(r, state.server.weights if state.server else None)
             labels = federation.label(phase.queries)
             state.add_queries(r, phase, labels)
@@ -61,7 +61,7 @@ def federated_active_learning(
             state.al_round, state.fl_round = (r, t + 1) if t + 1 < experiment.fl_rounds else (r + 1, 0)
             run.save_if_due()
             if evaluation is not None:
-                progress.trained(r, t, evaluation.accuracy)
+                progress.on_evaluation(r, t, evaluation.accuracy)
         run.save()
         run.write_results()
         if r == 1:

@@ -65,15 +65,8 @@ def option(
     identity: bool = True,
 ) -> Any:
     """Make a dataclass field that carries its documentation and bounds."""
-    metadata = {
-        "help": help,
-        "panel": panel,
-        "choices": choices,
-        "low": low,
-        "high": high,
-        "identity": identity,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
+    about = {"help": help, "panel": panel, "choices": choices, "low": low, "high": high, "identity": identity}
+    return dataclasses.field(default=default, metadata=about)
 
 
 def options_of(cls: Any) -> list[Option]:

@@ -33,7 +33,7 @@ class Registry(Mapping[str, Any]):
         self.kind = kind  # "strategy", as in --strategy and in messages
         self.package = package  # of ours, one module for each
         self.classes: dict[str, Any] = {}  # those imported so far
-        self.described: tuple[str, ...] = ("name", "summary", "paper")  # attributes that each class must have
+        self.required: tuple[str, ...] = ("name", "summary", "paper")  # attributes that each class must have
         self.validate: Callable[[Any], None] = lambda made: None  # may refuse what was made
         self.installed: bool = False  # have the entry points been loaded?
 
@@ -72,7 +72,7 @@ class Registry(Mapping[str, Any]):
 
     def register(self, cls: C) -> C:
         """Make a class known by its `name`; a class decorator. One's own class may be registered again."""
-        missing = [f for f in self.described if not hasattr(cls, f)]
+        missing = [f for f in self.required if not hasattr(cls, f)]
         missing += sorted(getattr(cls, "__abstractmethods__", ()))
         if missing:
             raise UserError(f"{self.kind} {cls.__name__} lacks {', '.join(missing)}")

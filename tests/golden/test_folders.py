@@ -65,7 +65,7 @@ class Watch(fedactive.Silent):
     def __init__(self) -> None:
         self.al_rounds: set[int] = set()
 
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
         self.al_rounds.add(al_round)
 
 

@@ -16,7 +16,7 @@ from fedactive.engines import EngineShelf
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.algorithm import Server, make_algorithm
 from fedactive.laboratory import run as laboratory
-from fedactive.laboratory.ray_worker import Task, outcome, pack, query, train, unpack
+from fedactive.laboratory.ray_worker import Task, pack, query, run_task, train, unpack
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
 
@@ -61,7 +61,7 @@ def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
     server = algorithm.start_server(start, [name for name, _ in engine.model.named_parameters()])
     client.remember(algorithm.client_start(server))
     task = unpack(pack(Task(client.at_rest(), server, al_round=1, fl_round=0)))
-    own, update = unpack(pack(outcome(train, task)))
+    own, update = unpack(pack(run_task(train, task)))
     expected = client.train(engine, server, 1, 0)
     for name, value in expected.state["control"].items():
         assert torch.equal(value, update.state["control"][name])
@@ -72,7 +72,7 @@ def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
     nowhere = small(dataset="cifar10", data_dir=tmp_path)
     client = Client(nowhere, 0, pool=torch.arange(5), first=torch.arange(2), budget=2)
     task = Task(client, server=Server({}), al_round=2)
-    answer = unpack(pack(outcome(query, unpack(pack(task)))))
+    answer = unpack(pack(run_task(query, unpack(pack(task)))))
     assert isinstance(answer, UserError)
     assert "fedactive data get cifar10" in str(answer)
 

@@ -38,7 +38,7 @@ def test_it_is_the_plain_block(monkeypatch, images, channels, size):
     x = x.contiguous(memory_format=torch.channels_last)
     plain = train(block(channels), x)  # too small for anything else
     monkeypatch.setattr(pooled_block, "VALUES", 3 * 64 * size * size - 1)  # two images at a time
-    monkeypatch.setattr(cnn4, "applies", lambda x, norm: True)
+    monkeypatch.setattr(cnn4, "use_pooled_block", lambda x, norm: True)
     pooled = train(block(channels), x)
     assert plain.keys() == pooled.keys()
     for name, value in plain.items():
@@ -52,13 +52,13 @@ def test_it_is_the_plain_block(monkeypatch, images, channels, size):
 def test_it_is_used_for_large_maps_in_training_only_and_not_where_a_scale_is_not_positive():
     made = block(3)
     large = torch.zeros(17, 3, 32, 32)
-    assert pooled_block.applies(large, made.norm)
-    assert not pooled_block.applies(large[:16], made.norm)
+    assert pooled_block.use_pooled_block(large, made.norm)
+    assert not pooled_block.use_pooled_block(large[:16], made.norm)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not pooled_block.applies(large, made.norm)
+        assert not pooled_block.use_pooled_block(large, made.norm)
     made.eval()
-    assert not pooled_block.applies(large, made.norm)
+    assert not pooled_block.use_pooled_block(large, made.norm)
     made.train()
     with torch.no_grad():
         made.norm.weight[5] = 0.0
-    assert not pooled_block.applies(large, made.norm)
+    assert not pooled_block.use_pooled_block(large, made.norm)

@@ -29,7 +29,7 @@ class StopAt(Silent):
     def __init__(self, al_round, fl_round):
         self.point = (al_round, fl_round)
 
-    def trained(self, al_round, fl_round, accuracy):
+    def on_evaluation(self, al_round, fl_round, accuracy):
         if (al_round, fl_round) == self.point:
             raise KeyboardInterrupt
 
@@ -267,7 +267,7 @@ class Rounds(Silent):
     def __init__(self):
         self.al_rounds = set()
 
-    def trained(self, al_round, fl_round, accuracy):
+    def on_evaluation(self, al_round, fl_round, accuracy):
         self.al_rounds.add(al_round)
 
 

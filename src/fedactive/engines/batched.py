@@ -144,7 +144,7 @@ def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]
     if images.is_cuda:
         from fedactive.engines.cnn4.stack import CNN4Stack
 
-        if CNN4Stack.takes(model, images, recipe):
+        if CNN4Stack.supports(model, images, recipe):
             return CNN4Stack
     return BranchStack
 

@@ -54,7 +54,7 @@ class Engine(ABC):
         return evaluate(logits, self.dataset.test_labels, self.spec.classes)
 
     @contextmanager
-    def timed(self, phase: str, seconds: dict[str, float]) -> Iterator[None]:
+    def time_phase(self, phase: str, seconds: dict[str, float]) -> Iterator[None]:
         """Write to seconds[phase] how long the block takes, including its work on the device."""
         begun = time.perf_counter()
         yield

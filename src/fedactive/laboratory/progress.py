@@ -9,13 +9,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
@@ -30,7 +24,7 @@ def caption(experiment: Experiment) -> str:
     return f"{strategy_label(vars(experiment))}, seed {experiment.seed}"
 
 
-class Lines:
+class Lines(Progress):
     """Prints a line at the end of each AL round, and one now and then during a long round."""
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -45,9 +39,7 @@ class Lines:
             how = "continuing from the shared AL round 1," if shared else "resuming"
             self.say(f"{caption(experiment)}: {how} after {fl_rounds_done} FL rounds")
 
-    def querying(self, al_round: int) -> None: ...
-
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
         e = self.experiment
         last = fl_round + 1 == e.fl_rounds
         if last or time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
@@ -56,8 +48,6 @@ class Lines:
                 "" if last else f", FL round {fl_round + 1}/{e.fl_rounds}"
             )
             self.say(f"{caption(e)}: {where}, test accuracy {accuracy:.1%}")
-
-    def end(self) -> None: ...
 
     def say(self, line: str) -> None:
         print(line, file=self.file, flush=True)
@@ -85,7 +75,7 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
     )
 
 
-class Bars:
+class Bars(Progress):
     """One bar per run, in FL rounds, with the AL round and the accuracy beside it."""
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
@@ -96,10 +86,10 @@ class Bars:
         self.task = self.bars.add_task(caption(experiment), total=total, completed=fl_rounds_done, note="")
         self.bars.start()
 
-    def querying(self, al_round: int) -> None:
+    def on_query(self, al_round: int) -> None:
         self.bars.update(self.task, note=f"AL {al_round}/{self.experiment.rounds}  querying …    ")
 
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
         note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy:5.1%}"
         self.bars.update(self.task, advance=1, note=note)
 
@@ -112,7 +102,7 @@ def make_progress() -> Progress:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def handle_interrupt() -> Iterator[None]:
     """On Ctrl-C inside the block, say how to resume and end the command."""
     try:
         yield

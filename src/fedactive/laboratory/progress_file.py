@@ -25,8 +25,8 @@ class Milestone:
     accuracy: float | None = None  # its test accuracy
 
 
-class ProgressFile:
-    """A `Progress` that writes once a second and after each AL round, and passes all on to `other`."""
+class ProgressFile(Progress):
+    """Writes the file once a second and after each AL round; passes all calls on to `other`."""
 
     def __init__(self, other: Progress) -> None:
         self.other = other
@@ -37,16 +37,16 @@ class ProgressFile:
         self.write()
         self.other.begin(experiment, fl_rounds_done)
 
-    def querying(self, al_round: int) -> None:
-        self.other.querying(al_round)
+    def on_query(self, al_round: int) -> None:
+        self.other.on_query(al_round)
 
-    def trained(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
         per_al_round = self.experiment.fl_rounds
         done = (al_round - 1) * per_al_round + fl_round + 1
         self.milestone = replace(self.milestone, fl_rounds=done, al_round=al_round, accuracy=accuracy)
         if fl_round + 1 == per_al_round or time.monotonic() >= self.written + SECONDS_BETWEEN_WRITES:
             self.write()
-        self.other.trained(al_round, fl_round, accuracy)
+        self.other.on_evaluation(al_round, fl_round, accuracy)
 
     def end(self) -> None:
         self.write()

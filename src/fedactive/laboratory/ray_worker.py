@@ -72,7 +72,7 @@ def unpack(records: RecordDict) -> Any:
     return pickle.loads(content)
 
 
-def outcome(work: Callable[[Task], object], task: Task) -> object:
+def run_task(work: Callable[[Task], object], task: Task) -> object:
     """Do the work; return a UserError as an answer, such as a dataset that this machine lacks."""
     try:
         return work(task)
@@ -82,7 +82,7 @@ def outcome(work: Callable[[Task], object], task: Task) -> object:
 
 def make_handler(work: Callable[[Task], object]) -> Callable[[Message, Context], Message]:
     """Make the function that Flower calls with a message and that returns the reply."""
-    return lambda message, _: Message(pack(outcome(work, unpack(message.content))), reply_to=message)
+    return lambda message, _: Message(pack(run_task(work, unpack(message.content))), reply_to=message)
 
 
 app = ClientApp()

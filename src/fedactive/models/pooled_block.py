@@ -30,7 +30,7 @@ def pooled_block(x: Tensor, convolution: nn.Conv2d, norm: BatchNorm) -> Tensor:
     return out
 
 
-def applies(x: Tensor, norm: BatchNorm) -> bool:
+def use_pooled_block(x: Tensor, norm: BatchNorm) -> bool:
     """Return whether to use `pooled_block`; maps that fit into the cache anyway gain nothing."""
     return (
         len(x) * norm.num_features * x.shape[2] * x.shape[3] > VALUES

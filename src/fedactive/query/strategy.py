@@ -23,7 +23,7 @@ from fedactive.registry import STRATEGIES
 
 MODEL_ROLES = ("global", "local", "finetuned")  # see Strategy.needs
 
-STRATEGIES.described = ("name", "summary", "paper", "selectors")
+STRATEGIES.required = ("name", "summary", "paper", "selectors")
 register = STRATEGIES.register
 
 

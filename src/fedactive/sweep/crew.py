@@ -85,13 +85,7 @@ class Crew:
     """A process that runs experiments in threads, seen from the process that started it."""
 
     def __init__(self, threads: int, plugins: Sequence[Path], log: Path) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "fedactive.sweep.crew",
-            str(threads),
-            *map(str, plugins),
-        ]
+        command = [sys.executable, "-m", "fedactive.sweep.crew", str(threads), *map(str, plugins)]
         cores = str(max(1, usable_cores() // threads))
         with log.open("a") as errors:  # messages that belong to no particular run
             self.process = subprocess.Popen(

@@ -111,7 +111,7 @@ def test_no_map_has_more_values_than_32_bits_can_count(side, batch, taken, at_a_
     model = ModelSpec("cnn4", (3, side, side), 10).build()
     images = torch.zeros(0, 3, side, side, dtype=torch.uint8)
     recipe = Recipe(batch_size=batch, precision="bf16")
-    assert stack.CNN4Stack.takes(model, images, recipe) == taken
+    assert stack.CNN4Stack.supports(model, images, recipe) == taken
     assert inference.fitting(images, recipe) == at_a_time
     first_map = 64 * (side // 2) ** 2
     assert stack.CNN4Stack.most_images(images.shape[1:]) * first_map < 2**31

@@ -48,7 +48,7 @@ TUNING = {
 @final
 class CNN4Stack(Stack):
     @staticmethod
-    def takes(model: object, images: Tensor, recipe: Recipe) -> bool:
+    def supports(model: object, images: Tensor, recipe: Recipe) -> bool:
         """Return whether the kernels support this network, and the tensor cores this precision."""
         known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
         most = min(HIGHEST, CNN4Stack.most_images(images.shape[1:]))

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from fedactive.models.classifier import BatchNorm, Classifier, draw_defaults
-from fedactive.models.pooled_block import applies, pooled_block
+from fedactive.models.pooled_block import pooled_block, use_pooled_block
 from fedactive.models.spec import register
 
 WIDTH = 64
@@ -24,7 +24,7 @@ class Block(nn.Module):
         self.norm = BatchNorm(WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        if applies(x, self.norm):
+        if use_pooled_block(x, self.norm):
             return pooled_block(x, self.convolution, self.norm)
         x = self.norm(self.convolution(x))
         # ReLU commutes with the maximum, and after pooling it has a quarter of the values to process.
