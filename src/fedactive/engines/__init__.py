@@ -3,10 +3,9 @@
 from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.device import choose_device, own_stream, usable_cores
 from fedactive.engines.engine import Engine
-from fedactive.engines.make import make_engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
-from fedactive.engines.shelf import EngineShelf
+from fedactive.engines.shelf import EngineShelf, make_engine
 
 __all__ = [
     "BatchedEngine",

@@ -19,7 +19,7 @@ import torch
 
 from fedactive.data.dataset import Dataset
 from fedactive.engines.engine import Engine
-from fedactive.engines.worker import pack_job, unpack_result
+from fedactive.engines.worker import receive, send
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.models import MODELS, ModelSpec
@@ -71,13 +71,13 @@ class ParallelEngine(Engine):
                 while waiting and free:
                     pipe = free.pop()
                     busy[pipe] = waiting.pop()
-                    pipe.send(pack_job(jobs[busy[pipe]]))
+                    send(pipe, jobs[busy[pipe]])
                 for ready in wait(list(busy)):
                     assert isinstance(ready, Connection)
-                    answer = ready.recv()
+                    answer = receive(ready)
                     if isinstance(answer, str):
                         raise RuntimeError(f"a worker failed:\n{answer}")
-                    results[busy.pop(ready)] = unpack_result(answer)
+                    results[busy.pop(ready)] = answer
                     free.append(ready)
         except (EOFError, ConnectionResetError, BrokenPipeError):
             raise RunError(

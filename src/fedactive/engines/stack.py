@@ -39,13 +39,8 @@ class Stack(ABC):
         width: int,
         terms: tuple[bool, bool],
     ) -> None:
-        self.model, self.images, self.normalise, self.recipe, self.width = (
-            model,
-            images,
-            normalise,
-            recipe,
-            width,
-        )
+        self.model, self.images, self.normalise = model, images, normalise
+        self.recipe, self.width = recipe, width
         device = images.device
         statistics = [
             (f"{name}.{what}", getattr(part, what))

@@ -8,9 +8,10 @@ second time, which breaks every script without a main guard.
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap
+import pickle
 import traceback
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,40 +19,26 @@ import torch
 
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.engine import prepare_model
-from fedactive.federated.local_sgd import LocalJob, LocalResult, train
-from fedactive.federated.weights import Weights
+from fedactive.federated.local_sgd import train
 from fedactive.registry import load_plugin
 
 
-def pack(weights: Weights) -> dict[str, Any]:
-    """Turn weights into numpy arrays: torch would send them by shared memory, an open file per tensor."""
-    return {name: value.numpy() for name, value in weights.items()}
+class Packer(pickle.Pickler):
+    """Pickles tensors as numpy arrays: torch would send them by shared memory, an open file per tensor."""
+
+    def reducer_override(self, value: object) -> Any:
+        return (torch.from_numpy, (value.numpy(),)) if isinstance(value, torch.Tensor) else NotImplemented
 
 
-def unpack(arrays: dict[str, Any]) -> Weights:
-    return {name: torch.from_numpy(value) for name, value in arrays.items()}
+def send(pipe: Connection, content: object) -> None:
+    """Send a job, its result or the traceback of an error."""
+    buffer = io.BytesIO()
+    Packer(buffer, pickle.HIGHEST_PROTOCOL).dump(content)
+    pipe.send_bytes(buffer.getbuffer())
 
 
-def pack_job(job: LocalJob) -> dict[str, Any]:
-    packed = dict(vars(job))
-    packed.update(start=pack(job.start), drift=pack(job.drift) if job.drift else None)
-    packed.update(samples=job.samples.numpy(), labels=job.labels.numpy())
-    return packed
-
-
-def unpack_job(packed: dict[str, Any]) -> LocalJob:
-    job = LocalJob(**packed)
-    return replace(
-        job,
-        start=unpack(packed["start"]),
-        drift=unpack(packed["drift"]) if packed["drift"] else None,
-        samples=torch.from_numpy(packed["samples"]),
-        labels=torch.from_numpy(packed["labels"]),
-    )
-
-
-def unpack_result(packed: tuple[dict[str, Any], int]) -> LocalResult:
-    return LocalResult(unpack(packed[0]), packed[1])
+def receive(pipe: Connection) -> Any:
+    return pickle.loads(pipe.recv_bytes())
 
 
 def serve(pipe: Connection, images_file: int) -> None:
@@ -64,12 +51,11 @@ def serve(pipe: Connection, images_file: int) -> None:
     normalise = Normalise(mean, std, images.device)
     model = prepare_model(spec, images.device)
     while True:
-        packed = pipe.recv()
+        job = receive(pipe)
         try:
-            result = train(model, images, normalise, recipe, unpack_job(packed))
-            pipe.send((pack(result.weights), result.steps))
+            send(pipe, train(model, images, normalise, recipe, job))
         except Exception:
-            pipe.send(traceback.format_exc())
+            send(pipe, traceback.format_exc())
 
 
 def main(pipe: int, images_file: int) -> None:

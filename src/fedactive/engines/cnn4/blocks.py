@@ -92,18 +92,8 @@ def statistics(partial, blocks, bias, gamma, beta, running, counter, norm, LENGT
     values = tl.max(count, 0)
     variance = tl.sum(squares, 0) / tl.maximum(values, 1.0)
     own = client * LENGTH
-    settle(
-        norm,
-        client,
-        mean,
-        variance,
-        values,
-        bias + own,
-        gamma + own,
-        beta + own,
-        running + client * RUNNING,
-        counter + client,
-    )
+    settle(norm, client, mean, variance, values, bias + own, gamma + own, beta + own,
+           running + client * RUNNING, counter + client)
 
 
 @triton.jit

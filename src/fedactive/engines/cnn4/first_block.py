@@ -86,18 +86,8 @@ def first_statistics(sums, present, work, bias, gamma, beta, running, counter, n
     mean = tl.sum(weights * p_mean_again[None, :], 1)
     variance = tl.sum(tl.dot(weights, covariance, input_precision="ieee") * weights, 1)
     own = client * LENGTH
-    settle(
-        norm,
-        client,
-        mean,
-        tl.maximum(variance, 0.0),
-        values,
-        bias + own,
-        gamma + own,
-        beta + own,
-        running + client * RUNNING,
-        counter + client,
-    )
+    settle(norm, client, mean, tl.maximum(variance, 0.0), values, bias + own, gamma + own, beta + own,
+           running + client * RUNNING, counter + client)
 
 
 @triton.jit

@@ -28,10 +28,8 @@ def product(a, b, total, PRECISION: tl.constexpr):
     """
     if PRECISION == "tf32" and a.dtype == tl.float32:
         a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)
-        a_low, b_low = (
-            (a - a_high.to(tl.float32)).to(tl.bfloat16),
-            (b - b_high.to(tl.float32)).to(tl.bfloat16),
-        )
+        a_low = (a - a_high.to(tl.float32)).to(tl.bfloat16)
+        b_low = (b - b_high.to(tl.float32)).to(tl.bfloat16)
         total = tl.dot(a_low, b_high, total)
         total = tl.dot(a_high, b_low, total)
         total = tl.dot(a_high, b_high, total)

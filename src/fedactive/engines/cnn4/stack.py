@@ -90,10 +90,8 @@ class CNN4Stack(Stack):
         self.y = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
         self.dy = [self.zeros(0), *(map_of(i) for i in (1, 2, 3))]
         self.norm = [self.zeros(ROWS, WIDTH) for _ in range(4)]
-        self.patch_parts, self.patch_sums = (
-            self.zeros(tuning.patch_parts, patch, patch),
-            self.zeros(patch, patch),
-        )
+        self.patch_parts = self.zeros(tuning.patch_parts, patch, patch)
+        self.patch_sums = self.zeros(patch, patch)
         self.first_parts = self.zeros(tuning.first_parts, patch + 2, WIDTH)
         self.first_sums = self.zeros(patch + 2, WIDTH)
         self.sums = [self.zeros(self.programs(i), 3, WIDTH) for i in range(4)]
@@ -140,9 +138,8 @@ class CNN4Stack(Stack):
     def norm_arguments(self, i: int) -> list[Tensor]:
         """List what every computation of statistics reads and writes beside its sums."""
         parameters = self.of(self.parameters, i, "convolution.bias", "norm.weight", "norm.bias")
-        running = self.buffer_layout.view(
-            self.statistics, f"blocks.{i}.norm.running_mean"
-        )  # then the variance
+        # The variance follows the mean in memory.
+        running = self.buffer_layout.view(self.statistics, f"blocks.{i}.norm.running_mean")
         return [*parameters, running, self.buffers[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
