@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedactive.engines import BatchedEngine, SequentialEngine
-from fedactive.engines.plan import Plan, Row
+from fedactive.engines.plan import Row, plan_steps
 from fedactive.federated.batches import mirrored, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
@@ -127,13 +127,13 @@ def test_the_plan_has_the_batches_of_each_client_alone():
         LocalJob({}, torch.arange(s, s + n), torch.arange(n) % 10, 3, tuple(range(3 * -(-n // 16))), 7 + s)
         for s, n in ((0, 40), (100, 16), (200, 3))
     ]
-    plan = Plan.of(work, 5, recipe, CPU)
-    assert plan.rows.shape[:3] == (3, 3, 5)
+    plan = plan_steps(work, 5, recipe, CPU)
+    assert plan.shape[:3] == (3, 3, 5)
     for k, job in enumerate(work):
         n = len(job.samples)
         order, flips = shuffled(job.shuffle, 3, n), mirrored(job.shuffle, 3, n)
         for epoch in range(3):
-            rows = [Row.of(plan.rows[epoch, step]) for step in range(3)]
+            rows = [Row.of(plan[epoch, step]) for step in range(3)]
             code = torch.cat([row.code[k] for row in rows])
             assert torch.equal(code[:n], job.samples[order[epoch]] * 2 + flips[epoch])
             assert (code[n:] == -1).all()
@@ -142,4 +142,4 @@ def test_the_plan_has_the_batches_of_each_client_alone():
             steps = -(-n // 16)
             rates = [float(row.rates[k]) for row in rows[:steps]]
             assert rates == list(job.rates[epoch * steps : (epoch + 1) * steps])
-    assert (Row.of(plan.rows[0, 0]).code[3:] == -1).all()  # nobody there
+    assert (Row.of(plan[0, 0]).code[3:] == -1).all()  # nobody there

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 
-from fedactive.analysis.measures import global_emd_in, local_emd_in, matrices_in
+from fedactive.analysis.diversity import global_emd_in, local_emd_in, matrices_in
 from fedactive.paper.reproduce import experiments
 from fedactive.record.run_reader import query_counts, read_run
 

@@ -24,7 +24,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
 from fedactive.engines.layout import Layout
-from fedactive.engines.plan import Plan
+from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import Stack
 from fedactive.errors import RunError, UserError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
@@ -80,9 +80,9 @@ class BatchedEngine(Engine):
     def train_together(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         terms = (any(job.proximal for job in jobs), any(job.drift for job in jobs))
         stack = self.stack(len(jobs), terms)
-        plan = Plan.of(jobs, stack.width, self.recipe, self.device)
+        plan = plan_steps(jobs, stack.width, self.recipe, self.device)
         stack.load(jobs)
-        for epoch in plan.rows:
+        for epoch in plan:
             for row in epoch:
                 stack.step(row)
             if stack.stoppable and stack.stop():

@@ -18,43 +18,39 @@ from fedactive.federated.batches import shuffled_together, steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The steps of all clients. `rows[epoch, step, client]` is a `Row`; one step is contiguous in memory."""
+def plan_steps(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Tensor:
+    """Plan these jobs; the clients after them, up to `width`, do nothing.
 
-    rows: Tensor
+    In the result, [epoch, step, client] is a `Row`. One step is contiguous in memory.
+    """
+    epochs = max(job.epochs for job in jobs)
+    counts = [len(job.samples) for job in jobs]
+    longest, batch = max(counts), recipe.batch_size
+    steps = steps_per_epoch(longest, batch)
+    # Filled on the host and sent in one copy each: on a GPU the number of operations is what costs.
+    held = np.zeros((2, len(jobs), 1, longest), dtype=np.int64)  # codes and targets
+    over = np.zeros((len(jobs), epochs, 1), dtype=np.bool_)
+    rates = np.zeros((epochs, steps, width))
+    for k, job in enumerate(jobs):
+        held[0, k, 0, : counts[k]] = 2 * job.samples.cpu().numpy()
+        held[1, k, 0, : counts[k]] = job.labels.cpu().numpy()
+        over[k, job.epochs :] = True
+        made = steps_per_epoch(counts[k], batch)
+        rates[: job.epochs, :made, k] = np.reshape(job.rates, (job.epochs, made))
 
-    @staticmethod
-    def of(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Plan:
-        """Plan these jobs; the clients after them, up to `width`, do nothing."""
-        epochs = max(job.epochs for job in jobs)
-        counts = [len(job.samples) for job in jobs]
-        longest, batch = max(counts), recipe.batch_size
-        steps = steps_per_epoch(longest, batch)
-        # Filled on the host and sent in one copy each: on a GPU the number of operations is what costs.
-        held = np.zeros((2, len(jobs), 1, longest), dtype=np.int64)  # codes and targets
-        over = np.zeros((len(jobs), epochs, 1), dtype=np.bool_)
-        rates = np.zeros((epochs, steps, width))
-        for k, job in enumerate(jobs):
-            held[0, k, 0, : counts[k]] = 2 * job.samples.cpu().numpy()
-            held[1, k, 0, : counts[k]] = job.labels.cpu().numpy()
-            over[k, job.epochs :] = True
-            made = steps_per_epoch(counts[k], batch)
-            rates[: job.epochs, :made, k] = np.reshape(job.rates, (job.epochs, made))
+    order, flips = shuffled_together([job.shuffle for job in jobs], epochs, counts, device)
+    absent = (order < 0) | torch.from_numpy(over).to(device)
+    values = torch.from_numpy(held).to(device).expand(-1, -1, epochs, -1)
+    values = values.gather(3, order.clamp_min(0).expand(2, -1, -1, -1))
+    if recipe.flip:
+        values[0] += flips
+    values = F.pad(values.masked_fill_(absent, -1), (0, steps * batch - longest), value=-1)
 
-        order, flips = shuffled_together([job.shuffle for job in jobs], epochs, counts, device)
-        absent = (order < 0) | torch.from_numpy(over).to(device)
-        values = torch.from_numpy(held).to(device).expand(-1, -1, epochs, -1)
-        values = values.gather(3, order.clamp_min(0).expand(2, -1, -1, -1))
-        if recipe.flip:
-            values[0] += flips
-        values = F.pad(values.masked_fill_(absent, -1), (0, steps * batch - longest), value=-1)
-
-        rows = torch.full((epochs, steps, width, Row.length(batch)), -1, device=device)
-        columns = rows[:, :, : len(jobs), :-1].unflatten(3, (2, batch))
-        columns.copy_(values.view(2, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
-        rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
-        return Plan(rows)
+    rows = torch.full((epochs, steps, width, Row.length(batch)), -1, device=device)
+    columns = rows[:, :, : len(jobs), :-1].unflatten(3, (2, batch))
+    columns.copy_(values.view(2, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
+    rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
+    return rows
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,17 @@ class SequentialEngine(Engine):
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         # Float sums depend on how threads share the work: one thread per client makes the result the same
         # on every machine and in every engine that trains clients side by side.
-        with limit_threads(1):
+        with single_thread():
             return [
                 train(self.model, self.dataset.train_images, self.normalise, self.recipe, job) for job in jobs
             ]
 
 
 @contextmanager
-def limit_threads(count: int) -> Iterator[None]:
-    """Let torch use `count` CPU threads inside the block."""
+def single_thread() -> Iterator[None]:
+    """Let torch use one CPU thread inside the block."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

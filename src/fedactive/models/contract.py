@@ -82,7 +82,8 @@ def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
     if not torch.allclose(found[:ROWS], wanted, atol=TOLERANCE):
         return "its output for one image depends on the others; only in fedactive.models.BatchNorm it may"
     for name, value in alone.state_dict().items():
-        if not isinstance(owner(alone, name), BatchNorm) and not torch.equal(value, before[name]):
+        owner = alone.get_submodule(name.rpartition(".")[0])
+        if not isinstance(owner, BatchNorm) and not torch.equal(value, before[name]):
             return f"its buffer {name} changes in training; only those of fedactive.models.BatchNorm may"
     return ""
 
@@ -124,8 +125,3 @@ def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), option
 
 def example_images(image_shape: tuple[int, ...]) -> Tensor:
     return torch.randn(ROWS, *image_shape, generator=torch.Generator().manual_seed(0))
-
-
-def owner(model: nn.Module, name: str) -> nn.Module:
-    """Return the submodule that has the tensor of that name."""
-    return model.get_submodule(name.rpartition(".")[0])

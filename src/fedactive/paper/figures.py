@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedactive.analysis.measures import matrices_in
+from fedactive.analysis.diversity import matrices_in
 from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from fedactive.analysis.measures import global_emd_in, local_emd_in
+from fedactive.analysis.diversity import global_emd_in, local_emd_in
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table

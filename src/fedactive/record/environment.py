@@ -1,4 +1,4 @@
-"""On what a run was made: versions, hardware and the revision of the source."""
+"""What a run was made with: versions, hardware and the revision of the source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -22,7 +22,7 @@ def describe_environment() -> dict[str, object]:
         "fedactive": __version__,
         "revision": source_revision(),
         "python": platform.python_version(),
-        "packages": {name: installed_version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES},
         "system": platform.platform(),
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
@@ -30,15 +30,8 @@ def describe_environment() -> dict[str, object]:
     }
 
 
-def installed_version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
 def source_revision() -> str | None:
-    """The git revision when running from a checkout, marked `+` if there are uncommitted changes."""
+    """Return the git revision of a checkout, with a `+` if there are uncommitted changes; else None."""
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:

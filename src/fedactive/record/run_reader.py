@@ -26,12 +26,12 @@ from fedactive.record.schema import METRICS, SELECTIONS, TIMINGS, metrics_column
 from fedactive.record.soundness import (
     check_date,
     check_run,
+    check_sequence,
     check_settings,
     in_range,
     require,
-    require_consecutive,
 )
-from fedactive.record.state import LAST_FL_ROUNDS, by_fl_round
+from fedactive.record.state import by_fl_round, mean_of_last
 from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 from fedactive.record.tables import DamagedError, read_table, reading
 
@@ -124,19 +124,15 @@ def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRou
         al_round, fl_round = _integers(table, "al_round", 0), _integers(table, "fl_round", 0, absent=0)
         labelled, client = (_integers(table, name, -1, absent=-1) for name in ("labelled", "client"))
         values = {name: np.asarray(table[name], dtype=np.float64) for name in METRICS}
-        for name, metric in METRICS.items():
-            in_range(name, values[name], metric.low, metric.high)
         of_classes = _class_accuracy(table)
         whole, local = (np.flatnonzero(pc.equal(table["model"], which)) for which in ("global", "local"))
         require(whole.size > 0, "it has no row of the global model")
         in_range("fl_round", fl_round[whole], 1, settings["fl_rounds"])
         in_range("client", client[local], 0, settings["clients"] - 1)
         rows, rows_of_local = _by_round(whole, al_round, fl_round), _by_round(local, al_round, client)
-        require_consecutive(list(rows))
+        check_sequence(list(rows))
 
         accuracy = values.pop("accuracy")
-        recent = [own[fl_round[own] > fl_round[own[-1]] - LAST_FL_ROUNDS] for own in rows.values()]
-        means = {name: _means(measured, recent) for name, measured in values.items()}
         al_rounds = [
             ALRound(
                 al_round=r,
@@ -146,9 +142,12 @@ def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRou
                 local_class_accuracy=of_classes[rows_of_local[r]].tolist() if r in rows_of_local else [],
                 queried=[],
                 seconds={},
-                metrics={name: mean[i] for name, mean in means.items()},
+                metrics={
+                    name: mean_of_last(by_fl_round(fl_round[own], value[own]))
+                    for name, value in values.items()
+                },
             )
-            for i, (r, own) in enumerate(rows.items())
+            for r, own in rows.items()
         ]
         lost = whole[~np.isnan(accuracy[whole]) & np.isnan(values["loss"][whole])]  # see `state.divergence`
         return al_rounds, f"in AL round {al_round[lost].min()}" if lost.size else ""
@@ -229,22 +228,10 @@ def _by_round(rows: Counts, al_round: Counts, within: Counts) -> dict[int, Count
     return dict(zip(rounds.tolist(), np.split(rows, starts[1:]), strict=False))
 
 
-def _means(values: NDArray[np.float64], groups: list[Counts]) -> list[float]:
-    """The mean over each group of rows, of what is known."""
-    chosen = values[np.concatenate(groups)]
-    known = ~np.isnan(chosen)
-    starts = np.cumsum([0, *map(len, groups[:-1])])
-    totals = np.add.reduceat(np.where(known, chosen, 0.0), starts)
-    counts = np.add.reduceat(known, starts, dtype=np.float64)
-    means: list[float] = (totals / np.where(counts, counts, math.nan)).tolist()
-    return means
-
-
 def _class_accuracy(table: pa.Table) -> NDArray[np.float64]:
     """One row per model; NaN where a class has no test images."""
     column = table["class_accuracy"]
     flat = np.asarray(pc.list_flatten(column), dtype=np.float64)
     lengths = np.unique(pc.list_value_length(column))
     require(lengths.size == 1 and column.null_count == 0, "the number of classes differs")
-    in_range("class_accuracy", flat, 0, 1)
     return flat.reshape(len(table), -1)

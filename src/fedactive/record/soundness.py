@@ -52,7 +52,7 @@ def check_run(run: StoredRun) -> StoredRun:
 
 def _check_rounds(run: StoredRun) -> None:
     rounds, settings = run.al_rounds, DEFAULTS | run.settings
-    require_consecutive([r.al_round for r in rounds])
+    check_sequence([r.al_round for r in rounds])
     if run.ended_after is not None:
         missing = run.ended_after - len(rounds)
         require(missing <= 0, f"the last {missing} of its {run.ended_after} AL rounds are missing")
@@ -102,7 +102,7 @@ def require(sound: bool, flaw: str) -> None:
         raise ValueError(flaw)
 
 
-def require_consecutive(al_rounds: Sequence[int]) -> None:
+def check_sequence(al_rounds: Sequence[int]) -> None:
     require(list(al_rounds) == list(range(1, len(al_rounds) + 1)), "its AL rounds are not 1, 2, 3 and so on")
 
 

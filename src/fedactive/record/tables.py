@@ -1,4 +1,4 @@
-"""Read files of a run: what is wrong with one is said in one sentence, whatever it is."""
+"""Read the files of a run; whatever is wrong with a file, the error is one sentence."""
 
 from __future__ import annotations
 
@@ -12,26 +12,15 @@ import pyarrow.parquet as pq
 
 from fedactive.errors import RunError, UserError
 
-Skipped = list[tuple[Path, str]]  # what is left out, and why: the predicate of a sentence
+Skipped = list[tuple[Path, str]]  # what is left out and why, as in "PATH is not finished"
 
-# All that Python and Arrow raise while they read a file that is damaged, or that is something else.
-DAMAGE = (
-    OSError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    MemoryError,
-    NotImplementedError,
-    pa.ArrowException,
-    UserError,
-)
+# What Python and Arrow raise when they read a file that is damaged or of another kind.
+DAMAGE: tuple[type[Exception], ...] = (OSError, ValueError, TypeError, LookupError, AttributeError, UserError)
+DAMAGE += (ArithmeticError, RecursionError, MemoryError, NotImplementedError, pa.ArrowException)
 
 
 class DamagedError(RunError):
-    """A run or a file that cannot be read: `where` it is, and `what` is wrong, which follows that."""
+    """A run or a file that cannot be read: where it is, and what is wrong, as in `Skipped`."""
 
     def __init__(self, where: Path, what: str) -> None:
         super().__init__(f"{where} {what}")
@@ -41,7 +30,7 @@ class DamagedError(RunError):
 
 @contextmanager
 def reading(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a file of the folder to read in the block, where everything that goes wrong is a DamagedError."""
+    """Yield the path of a file, to be read in the block; every error in the block becomes a DamagedError."""
     file = folder / name
     try:
         if file.exists() and not file.is_file():
@@ -54,7 +43,7 @@ def reading(folder: Path, name: str) -> Iterator[Path]:
 
 
 def explain(error: BaseException) -> str:
-    """Say why a file cannot be read, shortly and in one line."""
+    """Say in one short line why a file cannot be read."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if isinstance(error, KeyError):
         text = f"it has no {error}"
@@ -62,7 +51,7 @@ def explain(error: BaseException) -> str:
 
 
 def summarise(skipped: Skipped) -> str:
-    """Name the first few, where nothing else is left to report."""
+    """Name the first few in one sentence, for an error that says that there is no other run."""
     first = "; ".join(f"{path} {why}" for path, why in skipped[:5]) or "no folder was given"
     return first + (f"; and {len(skipped) - 5} more" if len(skipped) > 5 else "")
 
@@ -81,7 +70,7 @@ def read_table(file: Path, columns: Mapping[str, pa.DataType], optional: Collect
 
 
 def read_frame(folder: Path, name: str) -> pd.DataFrame:
-    """Read a table of a run folder whole, as pandas has it."""
+    """Read a whole table of a run folder into pandas."""
     path = folder / f"{name}.parquet"
     try:
         return pd.read_parquet(path)

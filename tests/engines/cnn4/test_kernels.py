@@ -14,7 +14,7 @@ from fedactive.data.preprocess import Normalise
 from fedactive.engines import step_kernels
 from fedactive.engines.branches import BranchStack
 from fedactive.engines.cnn4 import inference, stack
-from fedactive.engines.plan import Plan
+from fedactive.engines.plan import plan_steps
 from fedactive.federated.local_sgd import LocalJob, Recipe, infer
 from fedactive.models import ModelSpec
 from support.lacking import NO_GPU
@@ -63,14 +63,14 @@ def test_a_step_is_that_of_the_plain_model(channels, size):
         LocalJob(start, samples, labels[samples], 1, (0.1,), k, proximal=0.5, drift=drift)
         for k, samples in enumerate([torch.arange(4), torch.arange(10, 13)])
     ]
-    plan = Plan.of(jobs, 3, recipe, DEVICE)
+    plan = plan_steps(jobs, 3, recipe, DEVICE)
     plain = BranchStack(model, images, normalise, recipe, 3, (True, True))
     fused = stack.CNN4Stack(model, images, normalise, recipe, 3, (True, True))
     for one in (plain, fused):
         one.load(jobs)
         one.velocity.fill_(0.5)
-    plain.step(plan.rows[0, 0])
-    fused.row.copy_(plan.rows[0, 0])
+    plain.step(plan[0, 0])
+    fused.row.copy_(plan[0, 0])
     step_kernels.gather(fused)
     fused.gradients()
     step_kernels.descend(fused)
@@ -150,7 +150,7 @@ def test_reduced_precision_stays_near(precision, tolerance):
             model, images, normalise, dataclasses.replace(recipe, precision=kind), 1, (False, False)
         )
         one.load(jobs)
-        one.step(Plan.of(jobs, 1, recipe, DEVICE).rows[0, 0])
+        one.step(plan_steps(jobs, 1, recipe, DEVICE)[0, 0])
         gradients.append(one.gradient.clone())
     exact, near = gradients
     assert (exact - near).norm() < tolerance * exact.norm()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 import torch
 from torch import Tensor
 
-from fedactive.engines.plan import Plan
+from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import record
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob
@@ -37,8 +37,8 @@ class OwnAccuracy:
         """Plan one epoch over the samples of these jobs, without steps and flips, in any order."""
         stack, batch = self.stack, self.stack.recipe.batch_size
         still = [replace(j, epochs=1, rates=(0.0,) * steps_per_epoch(len(j.samples), batch)) for j in jobs]
-        plan = Plan.of(still, stack.width, replace(stack.recipe, flip=False), stack.images.device)
-        self.rows = plan.rows[0]
+        recipe = replace(stack.recipe, flip=False)
+        self.rows = plan_steps(still, stack.width, recipe, stack.images.device)[0]
 
     def __call__(self) -> Tensor:
         """Return the share of right answers of each client that is still training."""
