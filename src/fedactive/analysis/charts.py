@@ -1,7 +1,8 @@
-"""Pictures as text, for a page that needs no network: small functions that return SVG, or PNG as a data URI.
+"""Charts for the report: functions that return SVG, or PNG as a data URI, so that the page needs no network.
 
-Text and grid take their colours from the page (currentColor and CSS variables), so that charts follow light
-and dark; lines and bars have the colour-blind safe palette, and a marker of their own as well.
+Text and grid take their colours from the page (currentColor and CSS variables), so that charts follow its
+light or dark mode. Lines and bars have a palette that is safe for colour-blind readers; lines also have
+markers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SHAPES = (
     "M-1.5,-4.4H1.5V-1.5H4.4V1.5H1.5V4.4H-1.5V1.5H-4.4V-1.5H-1.5Z",
     "M-4,-2L-2,-4L0,-2L2,-4L4,-2L2,0L4,2L2,4L0,2L-2,4L-4,2L-2,0Z",
 )
-NAME_WIDTH, NAME_HEIGHT = 7.5, 16  # of a letter of a line's name
+NAME_WIDTH, NAME_HEIGHT = 7.5, 16  # of a letter in the name of a line
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ def colour(style: int) -> str:
 
 
 def marker(style: int) -> str:
-    """Colours repeat after seven; the markers then are shifted, so that 49 styles differ."""
+    """Return a marker; colours repeat after seven styles, markers then move on by one, so 49 styles differ."""
     return SHAPES[(style + style // len(PALETTE)) % len(SHAPES)]
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers that cover the range: steps of 1, 2 or 5 times a power of ten."""
-    if high - low < 1e-6:  # one value: some room around it, or its digits would not fit beside the axis
+    """Return round numbers that cover the range, in steps of 1, 2 or 5 times a power of ten."""
+    if high - low < 1e-6:  # one value: with less room around it, the ticks would have too many digits
         room = 0.05 * max(abs(high), 0.02)
         low, high = low - room, high + room
     span = high - low
@@ -82,16 +83,16 @@ def line_chart(
     digits: int = 1,
     size: tuple[int, int] = (840, 430),
 ) -> str:
-    """Lines with bands, each named at its end with its last value."""
+    """Draw lines with bands; each has its name and last value at its end."""
     width, height = size
     height = max(height, 68 + NAME_HEIGHT * len(lines))
-    most = int((width / 2 - 30) / NAME_WIDTH) - digits - 4  # names get half of the chart
+    most = int((width / 2 - 30) / NAME_WIDTH) - digits - 4  # letters: names get half of the chart
     whole = [line.name for line in lines]
     names = dict(zip(whole, short_names(whole, most), strict=True))
     longest = max(map(len, names.values())) + digits + 4
     left, top, right, bottom = 46, 26, 30 + NAME_WIDTH * longest, height - 42
     x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
-    x1 += x1 == x0  # one point has no width
+    x1 += x1 == x0  # with a single point, the axis still needs a width
     y_ticks = ticks(min(min(line.low) for line in lines), max(max(line.high) for line in lines))
     y0, y1 = y_ticks[0], y_ticks[-1]
 
@@ -111,7 +112,7 @@ def line_chart(
         return "L".join(f"{px(a):.1f},{py(b):.1f}" for a, b in zip(x, y, strict=True))
 
     parts = [text(left - 38, 12, y_label, kind="axis")]
-    places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # that tell the ticks apart
+    places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # decimals that tell the ticks apart
     for y in y_ticks:
         parts.append(f'<path class="grid" d="M{left},{py(y):.1f}H{width - right:.1f}"/>')
         parts.append(text(left - 7, py(y) + 4, f"{y:.{places}f}", "end"))
@@ -139,7 +140,7 @@ def line_chart(
 
 
 def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: str, unit: str) -> str:
-    """Stacked horizontal bars, one per name, with their totals; the key is above them."""
+    """Draw stacked horizontal bars, one for each name, with their totals; the key is above them."""
     width, key_height, step = 840, 22 * ((len(phases) + 2) // 3) + 10, 30
     names = short_names(list(bars), int((width / 2 - 20) / 6.8))
     left = 20 + 6.8 * max(map(len, names))
@@ -165,10 +166,10 @@ def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: st
 
 
 def heat_map(counts: NDArray[np.integer], classes: Sequence[str], title: str, most: int) -> str:
-    """Counts by client (down) and class (across); `most` is the count of the darkest cell."""
+    """Draw counts by client (down) and class (across); `most` is the count of the darkest cell."""
     rows, columns = counts.shape
     names = short_names(classes)
-    # Names that are wider than their column are slanted. A letter is about 6 wide.
+    # Names of more than four letters are wider than their column and are slanted. A letter is about 6 wide.
     room = 6 * max(map(len, names)) * np.sqrt(0.5) if max(map(len, names)) > 4 else 0
     cell, left, top = 30, 40, 30 + room
     parts = [text(0, top - 4, "client"), text(left + cell * columns / 2, 12, "class", "middle")]
@@ -192,7 +193,7 @@ def heat_map(counts: NDArray[np.integer], classes: Sequence[str], title: str, mo
 
 
 def short_names(names: Sequence[str], longest: int = 18) -> list[str]:
-    """Names of a few letters that can be told apart: if need be by their numbers."""
+    """Shorten names; number them where they would become the same."""
 
     def cut(name: str) -> str:
         return name if len(name) <= longest else name[: longest - 1].rstrip(" ,-") + "…"
@@ -202,10 +203,10 @@ def short_names(names: Sequence[str], longest: int = 18) -> list[str]:
 
 
 def png(image: NDArray[np.uint8]) -> str:
-    """An image of shape (channels, height, width), grey or RGB, as a data URI."""
+    """Encode an image of shape (channels, height, width), grey or RGB, as a data URI."""
     channels, height, width = image.shape
     rows = image.transpose(1, 2, 0).reshape(height, width * channels)
-    raw = np.pad(rows, ((0, 0), (1, 0))).tobytes()  # each row is preceded by its filter, 0 for none
+    raw = np.pad(rows, ((0, 0), (1, 0))).tobytes()  # a row begins with its filter; 0 is none
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

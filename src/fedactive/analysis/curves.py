@@ -19,33 +19,34 @@ from fedactive.files import write_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; black is for text, and a grey stands for
-# their yellow, which nobody can read on white.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, without black, which is for text. Grey
+# replaces their yellow, which is hard to see on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = "osD^vPX"
 
 
 def learning_curves(folders: Sequence[str | Path]) -> pd.DataFrame:
-    """One row per run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`, both in percent.
+    """Make a row for each run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`.
 
-    The setting names what differs between the runs besides strategy and seed; with one setting it is empty.
+    `labelled` and `accuracy` are percent. The setting says what differs between the runs besides strategy
+    and seed; it is empty if nothing does.
     """
     return read_runs(folders).curves
 
 
 def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy over seeds: strategies down, AL rounds across, the best at the end first."""
+    """Compute the mean accuracy over seeds: a row per strategy, best in the last AL round first."""
     table = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc="mean")
     return table.sort_values(table.columns[-1], ascending=False)
 
 
 def labelled_by_round(curves: pd.DataFrame) -> pd.Series:
-    """Percent; where samples run out, rounds may have the same."""
+    """Compute the share of labelled samples in percent; it stays the same once samples run out."""
     return curves.groupby("al_round")["labelled"].mean()
 
 
 def percents(values: np.ndarray) -> list[str]:
-    """As whole numbers where these are near enough; else with the digits that tell them apart."""
+    """Write numbers as percentages, with as few digits as tell them apart."""
     apart = np.unique(np.round(values, 3))  # where samples run out, rounds may have the same
     step = np.diff(apart).min() if len(apart) > 1 else apart[0]
     digits = next((d for d in range(3) if np.abs(values - values.round(d)).max() <= step / 8), 3)
@@ -53,11 +54,11 @@ def percents(values: np.ndarray) -> list[str]:
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
-    """One line per strategy, named at its end; the band spans the seeds."""
-    with saved(path, (8, 5)) as figure:
+    """Draw a line for each strategy, with its name at the end; the band spans the seeds."""
+    with figure_file(path, (8, 5)) as figure:
         axes = figure.subplots()
         means = mean_curves(curves)
-        # Colours follow the names, so that a strategy looks the same in every picture of the same set.
+        # By sorted names, so that a strategy looks the same in every picture of the same strategies.
         style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
         labelled = labelled_by_round(curves)
         for name, row in means.iterrows():
@@ -68,7 +69,7 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
             axes.plot(x, row[low.index], color=colour, marker=marker, markersize=5, linewidth=2)
             axes.fill_between(x, low, high, color=colour, alpha=0.1, linewidth=0)
         bottom, top = axes.get_ylim()
-        # Some may end before others, and higher.
+        # A strategy may end in an earlier round than others.
         ends = means.ffill(axis="columns").iloc[:, -1].sort_values(ascending=False)
         heights = spread(ends.to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
         counts = curves.groupby("strategy")["seed"].nunique()
@@ -90,12 +91,12 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
 
 
 @contextmanager
-def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure to draw on, saved at the end of the block; text stays text in svg files.
+def figure_file(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
+    """Yield a figure to draw on, and save it at the end of the block; text stays text in svg files.
 
-    The same figure is the same file: no date, no random names.
+    The same figure gives the same file: without a date or random names.
     """
-    import matplotlib  # here, for most commands draw nothing and need not wait for it
+    import matplotlib  # here, because most commands draw nothing and need not wait for it
     from matplotlib.figure import Figure
 
     kind, known = path.suffix[1:].lower(), Figure().canvas.get_supported_filetypes()
@@ -111,9 +112,9 @@ def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
 
 
 def spread(heights: np.ndarray, gap: float, floor: float) -> np.ndarray:
-    """Heights of names, best first, moved down just enough that neighbours are `gap` apart.
+    """Move heights of names, highest first, down until neighbours are `gap` apart.
 
-    Where the last would then lie below the floor, it moves back up, and with it those that are in its way.
+    If the last one is then below the floor, it moves up again, together with those in its way.
     """
     moved = np.array(heights, dtype=float)
     for i in range(1, len(moved)):
