@@ -47,7 +47,7 @@ def colour(style: int) -> str:
 
 
 def marker(style: int) -> str:
-    """Return a marker; colours repeat after seven styles, markers then move on by one, so 49 styles differ."""
+    """Choose a marker. After seven styles colours repeat, and markers move on by one, so that 49 differ."""
     return SHAPES[(style + style // len(PALETTE)) % len(SHAPES)]
 
 
@@ -112,7 +112,7 @@ def line_chart(
         return "L".join(f"{px(a):.1f},{py(b):.1f}" for a, b in zip(x, y, strict=True))
 
     parts = [text(left - 38, 12, y_label, kind="axis")]
-    places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # decimals that tell the ticks apart
+    places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # decimals of ticks
     for y in y_ticks:
         parts.append(f'<path class="grid" d="M{left},{py(y):.1f}H{width - right:.1f}"/>')
         parts.append(text(left - 7, py(y) + 4, f"{y:.{places}f}", "end"))

@@ -102,7 +102,7 @@ def make_progress() -> Progress:
 
 
 @contextmanager
-def handle_interrupt() -> Iterator[None]:
+def resumable() -> Iterator[None]:
     """On Ctrl-C inside the block, say how to resume and end the command."""
     try:
         yield
