@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedactive.paper.archive import Archive
-from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, quantile
+from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, critical_t
 from fedactive.paper.document import filled
 from fedactive.paper.reproduce import experiments
 from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
@@ -171,7 +171,7 @@ def test_in_a_document_the_rule_comes_before_the_verdicts():
     )
     rule, table = text.split(counted)
     assert "6.31 for 2, 2.92 for 3, 2.35 for 4 seeds" in rule
-    assert quantile(4) == pytest.approx(2.353, abs=1e-3)
+    assert critical_t(4) == pytest.approx(2.353, abs=1e-3)
     assert "| claim | where | 20% |\n" in table
     assert (
         "| the local-only model chooses better, coreset | cifar10 "

@@ -19,7 +19,7 @@ from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
-from fedactive.paper.claims import claims, rule
+from fedactive.paper.claims import claims, explain_rule
 from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import NO_RUNS, OFF, learning, markdown, side_by_side, verdicts
 from fedactive.paper.reproduce import show
@@ -74,7 +74,7 @@ def filled(document: str, runs: Iterable[StoredRun]) -> str:
             chosen = given(words, block, "strategies")
             content = verdicts(claims(Archive(runs, chosen.pop("seeds", None)), **chosen))
             if block.start() == document.find("<!-- claims:"):  # the rule is said once
-                content = f"{rule()}\n{content}"
+                content = f"{explain_rule()}\n{content}"
         elif block["kind"] == "setting":
             chosen = given(words[1:], block, "datasets", "strategies")  # it has one dataset, all strategies
             content = setting(number(words, block), runs, chosen)
