@@ -77,16 +77,17 @@ def read_config(path: Path | None) -> str:
         ) from None
 
 
-# --- flags that are made, not written
+# --- flags made from definitions elsewhere
 
 
-def flag(name: str, annotation: Any) -> inspect.Parameter:
-    """A flag that is None unless the user gives it."""
+def flag(name: str, kind: type, help: str, **more: Any) -> inspect.Parameter:
+    """Make a flag that is None unless the user gives it; `more` is what `typer.Option` takes."""
+    annotation = Annotated[kind | None, typer.Option(help=help, **more)]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
-    """Decorator: the `**flags` of a command are these."""
+    """Give a command these flags in place of its `**flags`; a decorator."""
 
     def decorate(command: F) -> F:
         written = inspect.signature(command, eval_str=True).parameters.values()
@@ -106,17 +107,15 @@ def setting_flag(item: Option) -> inspect.Parameter:
         item = dataclasses.replace(item, choices=item.choices.ours)
     names = DATASETS if item.name == "dataset" else item.choices
     default = f"default {item.default}" if item.default != "" else "none by default"
-    info = typer.Option(
-        item.flag,
-        help=f"{item.help[0].upper()}{item.help[1:]} ({item.allowed}; {default})",
+    return flag(
+        item.name,
+        str,
+        f"{item.help[0].upper()}{item.help[1:]} ({item.allowed}; {default})",
         metavar=item.kind.__name__.upper(),
-        show_default=False,
         rich_help_panel=item.panel,
         autocompletion=completion(names) if names is not None else None,
     )
-    return flag(item.name, Annotated[str | None, info])
 
 
 # `--mu 0.1` was a setting once. It is `--algorithm-options mu=0.1` of FedProx now, and still understood.
-MU = flag("mu", Annotated[str | None, typer.Option("--mu", hidden=True)])
-SETTINGS = [*map(setting_flag, options_of(Experiment)), MU]
+SETTINGS = [*map(setting_flag, options_of(Experiment)), flag("mu", str, "", hidden=True)]

@@ -10,7 +10,6 @@ import typer
 
 from fedactive.cli.options import DataDir, Jobs, completion, example, with_flags
 from fedactive.cli.paper_options import (
-    CATEGORIES,
     CHANGES,
     ROWS,
     RUNS,
@@ -25,6 +24,8 @@ from fedactive.cli.paper_options import (
 )
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import quote, write_output
+from fedactive.paper import TABLES
+from fedactive.paper.settings import CATEGORIES
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
@@ -116,7 +117,6 @@ def show(
     from fedactive.cli.paper_tables import print_table
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
-    from fedactive.paper.reproduce import NAMES
     from fedactive.paper.reproduce import show as show_table
 
     runs = read_source(source)
@@ -124,7 +124,7 @@ def show(
     table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
-        print_table(table, NAMES[name])
+        print_table(table, TABLES[name])
     elif len(table) > 1:
         settings = settings_with_runs(Archive(runs, seeds), **changes)
         print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
@@ -149,7 +149,7 @@ def figure(
             help="One of " + ", ".join(CATEGORIES) + ", for `penalty`.",
             autocompletion=completion(CATEGORIES),
         ),
-    ] = CATEGORIES[0],
+    ] = "overall",
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
@@ -163,7 +163,7 @@ def figure(
 
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
-    if category != CATEGORIES[0] and name != "penalty":
+    if category != "overall" and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = read_source(source)
     changes = shared_precision(runs) | changes_of(flags)
@@ -210,7 +210,7 @@ def document(
     ] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
-    from fedactive.paper.document import filled
+    from fedactive.paper.document import fill
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
@@ -219,7 +219,7 @@ def document(
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} is no text") from None
-    new = filled(text, runs)
+    new = fill(text, runs)
     if check and new != text:
         again = f"fedactive paper document {quote(path)} --from {quote(source)}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")

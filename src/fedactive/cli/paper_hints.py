@@ -11,7 +11,8 @@ from fedactive.cli.paper_options import CHANGEABLE, RUNS, as_options
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive, key
 from fedactive.paper.reproduce import begins, experiments
-from fedactive.paper.settings import PAPER, all_settings, experiments_of
+from fedactive.paper.settings import PAPER, all_settings
+from fedactive.paper.tables import cells
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun
 
 RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
@@ -43,7 +44,8 @@ def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
     if setting is None:
         return experiments(table)
     title = all_settings()[setting - 1].title
-    return [e for twin in all_settings() if twin.title == title for e in experiments_of(twin)]
+    twins = [twin.number for twin in all_settings() if twin.title == title]
+    return [cell.experiment for cell in cells("penalty") if cell.columns["setting"] in twins]
 
 
 def warn_of_unequal(settings: dict[str, int]) -> None:
