@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedactive.cli.options import DataDir, Jobs, completion, example, with_flags
+from fedactive.cli.options import DataDir, Jobs, completion, example, print_remarks, with_flags
 from fedactive.cli.paper_options import (
     CHANGES,
     ROWS,
@@ -29,7 +29,6 @@ from fedactive.paper.settings import CATEGORIES
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
-    from fedactive.record.tables import Skipped
 
 app = typer.Typer(
     help="Reproduce the paper: its settings, tables and figures.",
@@ -114,7 +113,7 @@ def show(
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     from fedactive.cli.paper_hints import warn_of_unequal, what_is_missing
-    from fedactive.cli.paper_tables import print_table
+    from fedactive.cli.tables import print_paper_table
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
     from fedactive.paper.reproduce import show as show_table
@@ -124,10 +123,10 @@ def show(
     table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
-        print_table(table, TABLES[name])
+        print_paper_table(table, TABLES[name])
     elif len(table) > 1:
         settings = settings_with_runs(Archive(runs, seeds), **changes)
-        print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
+        print_paper_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(what_is_missing(name, source, runs, rows, changes), file=sys.stderr)
@@ -241,8 +240,3 @@ def read_source(source: Path) -> list[StoredRun]:
     runs, skipped = runs_in(source)
     print_remarks("skipped", skipped + Archive(runs).skipped)
     return runs
-
-
-def print_remarks(kind: str, remarks: Skipped) -> None:
-    for path, what in remarks:
-        print(f"{kind}: {path}: {what}", file=sys.stderr)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedactive.cli.options import completion, flag
+from fedactive.cli.options import completion, flag, name_argument
 from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.files import quote
@@ -18,15 +17,8 @@ from fedactive.registry import STRATEGIES
 RUNS = Path("runs")  # where `run` makes its runs, and the others look for them
 
 
-def name_argument(names: Iterable[str]) -> Any:
-    """Make the argument NAME of a command that takes one of these."""
-    return typer.Argument(
-        help="One of " + ", ".join(names) + ".", metavar="NAME", autocompletion=completion(names)
-    )
-
-
-TableName = Annotated[str, name_argument(TABLES)]
-FigureName = Annotated[str, name_argument(FIGURES)]
+TableName = Annotated[str, name_argument(f"One of {', '.join(TABLES)}.", TABLES)]
+FigureName = Annotated[str, name_argument(f"One of {', '.join(FIGURES)}.", FIGURES)]
 Source = Annotated[
     Path, typer.Option("--from", help="Read runs from this folder of run folders or of exported results.")
 ]
