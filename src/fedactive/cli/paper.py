@@ -58,13 +58,13 @@ def run(
     alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
     jobs: Jobs = None,
-    trial: Annotated[bool, typer.Option(help="Train a moment first, to estimate the time.")] = True,
+    trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
     device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
     runs_dir: Annotated[Path, typer.Option(help="Make run folders in this folder.")] = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
 ) -> None:
-    """Start, or resume, exactly the runs a table or figure needs.
+    """Start or resume exactly the runs that a table or figure needs.
 
     First it says how many they are and how long they take.
     """
@@ -112,7 +112,7 @@ def show(
     **flags: Any,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
-    from fedactive.cli.paper_hints import warn_of_unequal, what_is_missing
+    from fedactive.cli.paper_hints import explain_missing, warn_of_unequal
     from fedactive.cli.tables import print_paper_table
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
@@ -129,7 +129,7 @@ def show(
         print_paper_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
-        print(what_is_missing(name, source, runs, rows, changes), file=sys.stderr)
+        print(explain_missing(name, source, runs, rows, changes), file=sys.stderr)
     if output is not None:
         write_output(output, table.to_csv(index=False).encode())
 
@@ -154,7 +154,7 @@ def figure(
     **flags: Any,
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    from fedactive.cli.paper_hints import experiments_drawn, of_other_options, warn_of_unequal
+    from fedactive.cli.paper_hints import experiments_drawn, hint_at_options, warn_of_unequal
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
     from fedactive.paper.figures import FigureRequest, NoRunsError
@@ -170,7 +170,7 @@ def figure(
     try:
         draw_figure(name, FigureRequest(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
-        hint = of_other_options(experiments_drawn(error.table, setting), runs, changes)
+        hint = hint_at_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     if name in ("bars", "penalty"):
         warn_of_unequal(settings_with_runs(archive, **changes))
@@ -204,9 +204,7 @@ def document(
         typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it.", exists=True, dir_okay=False),
     ],
     source: Source = Path("results"),
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail if a table is not true.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
     from fedactive.paper.document import fill
@@ -228,9 +226,9 @@ def document(
 
 
 def read_source(source: Path) -> list[StoredRun]:
-    """Read all runs there, and say which cannot be used.
+    """Read all runs there, and print which cannot be used.
 
-    A folder that is missing was mistyped, but for the one that `run` will make.
+    A missing folder is an error, except for the default one, which `run` will make.
     """
     from fedactive.paper.archive import Archive
     from fedactive.record.finding import runs_in
