@@ -40,10 +40,6 @@ class Option:
     identity: bool  # does it decide the result?
 
     @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
     def allowed(self) -> str:
         """The values that it takes, in words."""
         if self.choices is not None:

@@ -32,7 +32,7 @@ def shown(*arguments):
 def test_every_setting_has_a_documented_flag():
     text = shown("run", "--help")
     for item in options_of(Experiment):
-        assert item.flag in text
+        assert "--" + item.name.replace("_", "-") in text
         assert item.help.replace("`", "")[:20].lower() in text.lower()
     assert len(options_of(Experiment)) == len(dataclasses.fields(Experiment)) - 1  # all but `described`
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedactive.paper.archive import Archive
-from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, quantile
-from fedactive.paper.document import filled
+from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, critical_t
+from fedactive.paper.document import fill
 from fedactive.paper.reproduce import experiments
 from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 
@@ -164,14 +164,14 @@ WORSE_LOCALLY = {"global": [60, 61], "local": [59, 59.9]}
 
 def test_in_a_document_the_rule_comes_before_the_verdicts():
     worse = {(name, model): seeds for name in ("badge", "coreset") for model, seeds in WORSE_LOCALLY.items()}
-    text = filled("<!-- claims: until=20 -->\n<!-- end -->", at_20(worse | {("logo", "both"): [65]}))
+    text = fill("<!-- claims: until=20 -->\n<!-- end -->", at_20(worse | {("logo", "both"): [65]}))
     counted = (
         "Verdicts: 0 held, 1 not held, 0 not testable; not counted: 1 of which the paper's own numbers say "
         "the opposite."
     )
     rule, table = text.split(counted)
     assert "6.31 for 2, 2.92 for 3, 2.35 for 4 seeds" in rule
-    assert quantile(4) == pytest.approx(2.353, abs=1e-3)
+    assert critical_t(4) == pytest.approx(2.353, abs=1e-3)
     assert "| claim | where | 20% |\n" in table
     assert (
         "| the local-only model chooses better, coreset | cifar10 "
@@ -183,8 +183,8 @@ def test_in_a_document_the_rule_comes_before_the_verdicts():
 def test_in_a_document_with_several_verdicts_the_rule_is_said_once():
     block = "<!-- claims: until=20 -->\n<!-- end -->"
     runs = at_20({("badge", model): seeds for model, seeds in WORSE_LOCALLY.items()})
-    text = filled(f"{block}\n{block}", runs)
+    text = fill(f"{block}\n{block}", runs)
     assert text.count("Verdicts: ") == 2
     assert text.index("A claim is *held*") < text.index("Verdicts: ")
     assert text.count("A claim is *held*") == 1
-    assert filled(text, runs) == text
+    assert fill(text, runs) == text

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fedactive.cli.paper import app
 from fedactive.errors import UserError
-from fedactive.paper.document import filled
+from fedactive.paper.document import fill
 from fedactive.paper.reproduce import experiments
 from fedactive.record.export import export
 from support.run_folders import runs_of
@@ -49,7 +49,7 @@ def test_a_table_is_written_and_then_true(results, tmp_path):
 
 def test_a_setting_without_printed_numbers_has_ours_alone(results):
     runs = runs_of(results)
-    text = filled("<!-- setting: 1 until=15 -->\n<!-- end -->", runs)
+    text = fill("<!-- setting: 1 until=15 -->\n<!-- end -->", runs)
     assert "| strategy | 5% | 10% | 15% |\n" in text
     assert "| logo | 50.00 ± 0.00 (2) | 60.00 ± 0.00 (2) | 62.00 ± 0.00 (2) |\n" in text
     for mistake, sentence in (
@@ -57,7 +57,7 @@ def test_a_setting_without_printed_numbers_has_ours_alone(results):
         ("1 datasets=svhn", "unknown option datasets"),
     ):
         with pytest.raises(UserError, match=sentence):
-            filled(f"<!-- setting: {mistake} -->\n<!-- end -->", runs)
+            fill(f"<!-- setting: {mistake} -->\n<!-- end -->", runs)
 
 
 def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs):
@@ -68,24 +68,22 @@ def test_a_table_of_some_strategies_and_of_the_released_code_s_head(store, runs)
                 store(replace(e, rounds=4), [0.5, 0.6, 0.62, accuracy])
     begin = "<!-- table: accuracy datasets=cifar10 strategies=alfamix"
     found = runs_of(runs)
-    assert "| local | 64.14 | 65.00 (1) | +0.86 |\n" in filled(f"{begin} -->\n<!-- end -->", found)
-    text = filled(f"{begin} alfamix_head=global -->\n<!-- end -->", found)
+    assert "| local | 64.14 | 65.00 (1) | +0.86 |\n" in fill(f"{begin} -->\n<!-- end -->", found)
+    text = fill(f"{begin} alfamix_head=global -->\n<!-- end -->", found)
     assert "| selector | 20% paper |" in text
     assert "| local | 64.14 | 64.00 (1) | -0.14 |\n" in text
 
 
 def test_the_first_seeds_alone(results):
     runs = runs_of(results)
-    text = filled("<!-- table: accuracy datasets=cifar10 seeds=1 -->\n<!-- end -->", runs)
+    text = fill("<!-- table: accuracy datasets=cifar10 seeds=1 -->\n<!-- end -->", runs)
     assert "| logo | both | 66.50 | 65.00 (1) | -1.50 |\n" in text
-    assert "| logo | 50.00 (1) |" in filled("<!-- setting: 1 seeds=1 -->\n<!-- end -->", runs)
-    assert "no runs to judge by" in filled("<!-- claims: seeds=1 -->\n<!-- end -->", runs)  # of LoGo alone
+    assert "| logo | 50.00 (1) |" in fill("<!-- setting: 1 seeds=1 -->\n<!-- end -->", runs)
+    assert "no runs to judge by" in fill("<!-- claims: seeds=1 -->\n<!-- end -->", runs)  # of LoGo alone
 
 
 def test_a_table_of_one_row_names_its_strategy(results):
-    text = filled(
-        "<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", runs_of(results)
-    )
+    text = fill("<!-- table: ensembles strategies=logo datasets=cifar10 -->\n<!-- end -->", runs_of(results))
     assert "| logo | 66.50 | 65.50 ± 0.71 (2) | -1.00 |\n" in text
 
 
@@ -103,22 +101,22 @@ def test_without_a_document_or_runs_nothing_is_written(tmp_path):
 def test_mistakes_are_one_sentence(results):
     runs = list(runs_of(results))
     with pytest.raises(UserError, match="no '<!-- table"):
-        filled("nothing here", runs)
+        fill("nothing here", runs)
     with pytest.raises(UserError, match="<!-- table: accuracy seed=2 -->: unknown option seed; allowed"):
-        filled("<!-- table: accuracy seed=2 -->\n<!-- end -->", runs)
+        fill("<!-- table: accuracy seed=2 -->\n<!-- end -->", runs)
     for until in ("twenty", "nan", "-5"):
         with pytest.raises(UserError, match=f"until is a positive number, not '{until}'"):
-            filled(f"<!-- claims: until={until} -->\n<!-- end -->", runs)
+            fill(f"<!-- claims: until={until} -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="seeds is a positive number, not '0'"):
-        filled("<!-- table: accuracy seeds=0 -->\n<!-- end -->", runs)
+        fill("<!-- table: accuracy seeds=0 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match=r"until: 3\.0 was given, allowed is at least 5"):
-        filled("<!-- setting: 1 until=3 -->\n<!-- end -->", runs)
+        fill("<!-- setting: 1 until=3 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="was given, allowed is at least 20"):
-        filled("<!-- claims: until=10 -->\n<!-- end -->", runs)
+        fill("<!-- claims: until=10 -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="table: '' was given"):
-        filled("<!-- table: -->\n<!-- end -->", runs)
+        fill("<!-- table: -->\n<!-- end -->", runs)
     with pytest.raises(UserError, match="one without an end among"):
-        filled("<!-- table: emd -->\nProse to keep.\n" + EMPTY, runs)
+        fill("<!-- table: emd -->\nProse to keep.\n" + EMPTY, runs)
 
 
 def test_runs_in_several_precisions_need_a_choice(store, runs, small):
@@ -127,11 +125,11 @@ def test_runs_in_several_precisions_need_a_choice(store, runs, small):
     store(bf16, [0.6] * 4)
     store(small(runs_dir=runs, rounds=1), [0.5])  # no dataset of the paper's, so no reason to ask
     begin = "<!-- table: accuracy datasets=cifar10"
-    assert "60.00 (1)" in filled(f"{begin} -->\n<!-- end -->", runs_of(runs))
+    assert "60.00 (1)" in fill(f"{begin} -->\n<!-- end -->", runs_of(runs))
     store(replace(bf16, precision="fp32"), [0.7] * 4)
     with pytest.raises(UserError, match="there are runs in bf16 and fp32; say which, as in precision=bf16"):
-        filled(f"{begin} -->\n<!-- end -->", runs_of(runs))
-    assert "70.00 (1)" in filled(f"{begin} precision=fp32 -->\n<!-- end -->", runs_of(runs))
+        fill(f"{begin} -->\n<!-- end -->", runs_of(runs))
+    assert "70.00 (1)" in fill(f"{begin} precision=fp32 -->\n<!-- end -->", runs_of(runs))
 
 
 def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
@@ -141,7 +139,7 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
         by_name["badge", "local"], [0.5] * 3 + [0.6632] + [0.5] * 3 + [0.728]
     )  # 20%: the paper's; 40%: +1.52
     store(replace(by_name["badge", "global"], rounds=4), [0.5] * 3 + [0.65])
-    text = filled("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", runs_of(runs))
+    text = fill("<!-- table: accuracy datasets=cifar10 -->\n<!-- end -->", runs_of(runs))
     head, _, *rows, empty, sentence = text.splitlines()[1:-1]
     assert head.count("%") == 6  # nothing has reached 60%
     assert rows == [
@@ -155,7 +153,7 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
 def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, runs):
     e = next(e for e in experiments("emd", seeds=[1], runs_dir=runs) if (e.rho, e.alpha) == (5, float("inf")))
     store(e, [0.5], labels=[[[0], list(range(10))]])
-    text = filled("<!-- table: emd -->\n<!-- end -->", runs_of(runs))
+    text = fill("<!-- table: emd -->\n<!-- end -->", runs_of(runs))
     assert "| rho | alpha | selector | measure | 10% paper | 10% ours | 10% difference |" in text
     assert "| 5 | inf | global | local_emd | 0.213 | 0.450 (1) | +0.237 |" in text
     assert "| 5 | inf | global | global_emd | 0.206 | 0.082 (1) | -0.124 |" in text
@@ -164,5 +162,5 @@ def test_emd_has_three_digits_and_only_the_columns_that_tell_rows_apart(store, r
 
 @pytest.mark.parametrize("name", ["cost", "observation", "penalty"])
 def test_without_runs_a_table_says_so(name):
-    text = filled(f"<!-- table: {name} -->\n<!-- end -->", [])
+    text = fill(f"<!-- table: {name} -->\n<!-- end -->", [])
     assert text == f"<!-- table: {name} -->\nThere are no runs of this table.\n<!-- end -->"

@@ -5,7 +5,15 @@ import torch
 
 from fedactive.laboratory.simulation import Simulation
 from fedactive.paper import estimate as module
-from fedactive.paper.estimate import Estimate, Work, duration, estimate, round_work, run_work, speed
+from fedactive.paper.estimate import (
+    Estimate,
+    Work,
+    estimate,
+    measure_speed,
+    remaining_work,
+    round_duration,
+    round_work,
+)
 from fedactive.paper.reproduce import experiments
 from fedactive.record.run_folder import first_round_file
 
@@ -28,18 +36,18 @@ def test_work_is_counted_by_hand(two):
 
 
 def test_the_first_round_counts_once(two):
-    (total,) = run_work(two).values()
+    (total,) = remaining_work(two).values()
     assert total.trained == 500 * 2500 + 2 * 500 * 5000 + 50 * 2500
     first_round_file(two[0]).parent.mkdir(parents=True)
     first_round_file(two[0]).touch()
-    (total,) = run_work(two).values()
+    (total,) = remaining_work(two).values()
     assert total.trained == 2 * 500 * 5000 + 50 * 2500
 
 
 def test_what_is_done_is_not_counted(two, store):
     store(two[0], [0.5, 0.6])
     store(two[1], [0.5])
-    (total,) = run_work([two[1]]).values()
+    (total,) = remaining_work([two[1]]).values()
     assert total.trained == 500 * 5000 + 50 * 2500
 
 
@@ -66,12 +74,12 @@ def test_the_trial_has_as_many_clients_as_train_side_by_side(two, monkeypatch, d
     monkeypatch.setattr(module, "Simulation", Counted)
     monkeypatch.setattr(module, "usable_cores", lambda: 2)
     monkeypatch.setattr(module, "choose_device", lambda _: torch.device(device))
-    speed(replace(two[0], workers=1), seconds=0.0)
+    measure_speed(replace(two[0], workers=1), seconds=0.0)
     assert set(trained) == {clients}
 
 
 def test_time_in_words():
-    assert [duration(s) for s in (5, 119, 120, 7300, 260_000)] == [
+    assert [round_duration(s) for s in (5, 119, 120, 7300, 260_000)] == [
         "5 seconds", "119 seconds", "2 minutes", "2 hours", "3 days",
     ]  # fmt: skip
     assert "96 runs, 0 done before; the rest trains on about 2.0 billion" in str(

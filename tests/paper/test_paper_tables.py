@@ -9,7 +9,8 @@ import torch
 
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory.split import split
-from fedactive.paper.reproduce import NAMES, experiments, remaining, show
+from fedactive.paper import TABLES
+from fedactive.paper.reproduce import experiments, remaining, show
 from support.run_folders import runs_of
 
 COUNTS = {
@@ -23,7 +24,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLES)
 def test_the_runs_of_a_table(name):
     made = experiments(name)
     assert len(made) == len({e.name for e in made}) == COUNTS[name]
@@ -40,7 +41,7 @@ def test_runs_go_as_far_as_the_table_does():
 
 def test_runs_can_be_scaled_down(tmp_path):
     made = experiments(
-        "ensembles", until=20, seeds=[1, 2], datasets=["svhn"], fl_rounds=10, runs_dir=tmp_path, device=None
+        "ensembles", until=20, seeds=[1, 2], datasets=["svhn"], fl_rounds=10, runs_dir=tmp_path
     )
     assert len(made) == 14
     assert {(e.dataset, e.rounds, e.fl_rounds, e.runs_dir, e.device) for e in made} == {

@@ -23,10 +23,11 @@ from fedactive.analysis.curves import learning_curves, plot_learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import UserError
 from fedactive.laboratory.run import Result
+from fedactive.paper import TABLES as PAPER_TABLES
 from fedactive.paper.archive import Archive
 from fedactive.paper.claims import claims
 from fedactive.paper.figures import FigureRequest, figure
-from fedactive.paper.reproduce import NAMES, experiments, remaining, show
+from fedactive.paper.reproduce import experiments, remaining, show
 from fedactive.record.export import export
 from fedactive.record.finding import find_runs
 from fedactive.record.results_file import FILE
@@ -249,7 +250,7 @@ def try_everything(source, place, rng):
     runs, skipped = attempt(find_runs, [source])
     assert all("\n" not in why for _, why in skipped)
     attempt(export, [source], place / "exported")
-    table, picture = rng.choice(sorted(NAMES)), rng.choice(PICTURES)
+    table, picture = rng.choice(sorted(PAPER_TABLES)), rng.choice(PICTURES)
     ways = (
         lambda: write_report([source], place / "report.html", place),
         lambda: show(table, runs),

@@ -13,8 +13,9 @@ from fedactive.cli.paper import app
 from fedactive.errors import RunError
 from fedactive.federation import QUERY_PHASES
 from fedactive.laboratory.run import run_all
+from fedactive.paper import TABLES
 from fedactive.paper.archive import Archive
-from fedactive.paper.reproduce import NAMES, experiments, remaining, show
+from fedactive.paper.reproduce import experiments, remaining, show
 from fedactive.record.export import export
 from fedactive.record.finding import runs_in
 from fedactive.record.results_file import FILE, read_results
@@ -49,7 +50,7 @@ def logo(runs, seed=1, rounds=16, **changes):
     return replace(next(e for e in made if e.strategy == "logo"), rounds=rounds)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_the_same_from_either(stored, results, name):
     export([stored], results)
     assert [path.name for path in results.iterdir()] == [FILE]

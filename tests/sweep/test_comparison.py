@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 import fedactive.sweep.comparison
-from fedactive.cli.result import print_result
+from fedactive.cli.tables import print_result
 from fedactive.errors import RunError
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent

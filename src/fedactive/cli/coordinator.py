@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from fedactive.cli.field import prepare_to_serve, sites_extra
+from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example, read_config
 
 app = typer.Typer(
     help="Run federated active learning between sites.",
     epilog=example("fedactive coordinator init hub --address localhost:9443"),
     no_args_is_help=True,
+    cls=SitesGroup,
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the coordinator.", metavar="DIR")]
@@ -32,8 +33,8 @@ def init(
     ] = "localhost:9443",
 ) -> None:
     """Make a coordinator: a folder with its own certificate authority, and an invitation for sites."""
-    with sites_extra():
-        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator.folder import Coordinator
+
     coordinator = Coordinator.init(folder, address)
     print(f"give sites this file, by a way they trust: {coordinator.folder / 'invitation.toml'}")
 
@@ -44,9 +45,9 @@ def serve(
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is all.")] = "127.0.0.1",
 ) -> None:
     """Serve the sites until Ctrl-C."""
-    with sites_extra():
-        from fedactive.sites.coordinator import serve as serving
-        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator import serve as serving
+    from fedactive.sites.coordinator.folder import Coordinator
+
     prepare_to_serve()
     serving.serve(Coordinator(folder), host)
 
@@ -58,8 +59,8 @@ def admit(
     name: Annotated[str | None, typer.Option(help="Use this name instead of the one in the key.")] = None,
 ) -> None:
     """Let a site take part."""
-    with sites_extra():
-        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator.folder import Coordinator
+
     print(f"{Coordinator(folder).admit(public_key, name).name} is admitted")
 
 
@@ -69,8 +70,8 @@ def dismiss(
     name: Annotated[str, typer.Argument(help="Name of the site.")],
 ) -> None:
     """Dismiss a site: it takes part neither in new runs nor in those going on."""
-    with sites_extra():
-        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator.folder import Coordinator
+
     Coordinator(folder).dismiss(name)
     print(f"{name} is dismissed")
 
@@ -78,10 +79,9 @@ def dismiss(
 @app.command(epilog=example("fedactive coordinator run hub plan.toml"))
 def run(folder: Folder, plan: PlanFile) -> None:
     """Start a run and watch it, or watch one that was started. Ctrl-C leaves the run going on."""
-    with sites_extra():
-        from fedactive.sites.coordinator import launch
-        from fedactive.sites.coordinator.folder import Coordinator
-    from fedactive.cli.result import print_result
+    from fedactive.cli.tables import print_result
+    from fedactive.sites.coordinator import launch
+    from fedactive.sites.coordinator.folder import Coordinator
 
     coordinator = Coordinator(folder)
     kept = coordinator.keep_plan(read_config(plan))
@@ -98,9 +98,8 @@ def run(folder: Folder, plan: PlanFile) -> None:
 @app.command(epilog=example("fedactive coordinator stop hub plan.toml"))
 def stop(folder: Folder, plan: PlanFile) -> None:
     """Stop a run; `fedactive coordinator run` resumes it."""
-    with sites_extra():
-        from fedactive.sites.coordinator import launch
-        from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator import launch
+    from fedactive.sites.coordinator.folder import Coordinator
 
     coordinator = Coordinator(folder)
     launch.stop(coordinator, coordinator.parse_plan(read_config(plan)))

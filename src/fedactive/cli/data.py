@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedactive.cli.options import METHODS, DataDir, completion, example
+from fedactive.cli.options import METHODS, DataDir, example, name_argument
 from fedactive.data.catalog import DATASETS
 
 app = typer.Typer()
@@ -18,21 +18,9 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data", rich_help_panel=METHODS)
 
-DatasetName = Annotated[
-    str,
-    typer.Argument(
-        help="Name of a dataset (see `fedactive datasets`).",
-        metavar="NAME",
-        autocompletion=completion(DATASETS),
-    ),
-]
+DatasetName = Annotated[str, name_argument("Name of a dataset (see `fedactive datasets`).", DATASETS)]
 DatasetOrFile = Annotated[
-    str,
-    typer.Argument(
-        help="Name of a dataset, or path of an .npz file of your own.",
-        metavar="NAME",
-        autocompletion=completion(DATASETS),
-    ),
+    str, name_argument("Name of a dataset, or path of an .npz file of your own.", DATASETS)
 ]
 
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
+
+import click
+from typer.core import TyperGroup
 
 from fedactive.errors import UserError
 
 
-@contextmanager
-def sites_extra() -> Iterator[None]:
-    """Around imports of `fedactive.sites`: if a package is missing, say which extra brings it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = str(error.name).split(".")[0]
-        raise UserError(f"{package} is missing: pip install 'fedactive[sites]' brings it") from None
+class SitesGroup(TyperGroup):
+    """Commands that need the extra `sites`; each imports what it needs when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            package = str(error.name).split(".")[0]
+            raise UserError(f"{package} is missing: pip install 'fedactive[sites]' brings it") from None
 
 
 def prepare_to_serve() -> None:
-    """Show on the terminal what happens. Ctrl-C and SIGTERM end it in good order."""
+    """Log to the terminal, and let Ctrl-C and SIGTERM end the server in good order."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedactive.cli.result import print_result
+from fedactive.cli.tables import print_result
 from fedactive.experiment import Experiment
 from fedactive.sites.coordinator import launch
 from fedactive.sites.rehearsal import Rehearsal

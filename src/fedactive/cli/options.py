@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -26,12 +27,12 @@ LABORATORY, METHODS, PAPER, FIELD = "Laboratory", "Methods and data", "Paper", "
 
 
 def example(command: str) -> str:
-    """The end of a command's help. It stands on one line of a terminal, to be copied."""
+    """Return the end of a command's help. It stands on one line of a terminal, to be copied."""
     return f"Example: `{command}`"
 
 
 def completion(names: Iterable[Any]) -> Callable[..., list[str]]:
-    """Complete one of these names, also as the last of several separated by commas."""
+    """Make a function that completes one of these names, also as the last of several with commas."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -54,13 +55,24 @@ Jobs = Annotated[
 ]
 
 
+def name_argument(help: str, names: Iterable[str]) -> Any:
+    """Make the argument NAME of a command; `names` complete it."""
+    return typer.Argument(help=help, metavar="NAME", autocompletion=completion(names))
+
+
+def print_remarks(kind: str, remarks: Iterable[tuple[Path, str]]) -> None:
+    """Print what is to be said of files on standard error, as in `skipped: PATH: why`."""
+    for path, what in remarks:
+        print(f"{kind}: {path}: {what}", file=sys.stderr)
+
+
 def load_plugins(paths: Sequence[Path] | None) -> None:
     for path in paths or ():
         load_plugin(path)
 
 
 def read_config(path: Path | None) -> str:
-    """The text of a TOML file; an empty one if there is none."""
+    """Return the text of a TOML file; an empty one if there is none."""
     import tomllib
 
     if path is not None and not path.is_file():
@@ -77,16 +89,17 @@ def read_config(path: Path | None) -> str:
         ) from None
 
 
-# --- flags that are made, not written
+# --- flags made from definitions elsewhere
 
 
-def flag(name: str, annotation: Any) -> inspect.Parameter:
-    """A flag that is None unless the user gives it."""
+def flag(name: str, kind: type, help: str, **more: Any) -> inspect.Parameter:
+    """Make a flag that is None unless the user gives it; `more` is what `typer.Option` takes."""
+    annotation = Annotated[kind | None, typer.Option(help=help, **more)]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
-    """Decorator: the `**flags` of a command are these."""
+    """Give a command these flags in place of its `**flags`; a decorator."""
 
     def decorate(command: F) -> F:
         written = inspect.signature(command, eval_str=True).parameters.values()
@@ -100,23 +113,21 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
 
 
 def setting_flag(item: Option) -> inspect.Parameter:
-    """The flag of one setting. Flags are text here: the setting itself says what is wrong with a value."""
+    """Make the flag of a setting. Its value is text: the setting itself says what is wrong with it."""
     if isinstance(item.choices, Registry):
         # Only ours: those of installed packages are known once they are imported, and so is PyTorch then.
         item = dataclasses.replace(item, choices=item.choices.ours)
     names = DATASETS if item.name == "dataset" else item.choices
     default = f"default {item.default}" if item.default != "" else "none by default"
-    info = typer.Option(
-        item.flag,
-        help=f"{item.help[0].upper()}{item.help[1:]} ({item.allowed}; {default})",
+    return flag(
+        item.name,
+        str,
+        f"{item.help[0].upper()}{item.help[1:]} ({item.allowed}; {default})",
         metavar=item.kind.__name__.upper(),
-        show_default=False,
         rich_help_panel=item.panel,
         autocompletion=completion(names) if names is not None else None,
     )
-    return flag(item.name, Annotated[str | None, info])
 
 
-# `--mu 0.1` was a setting once. It is `--algorithm-options mu=0.1` of FedProx now, and still understood.
-MU = flag("mu", Annotated[str | None, typer.Option("--mu", hidden=True)])
-SETTINGS = [*map(setting_flag, options_of(Experiment)), MU]
+# `--mu 0.1` was a setting once. It still works, and means `--algorithm-options mu=0.1` of FedProx.
+SETTINGS = [*map(setting_flag, options_of(Experiment)), flag("mu", str, "", hidden=True)]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedactive.cli.options import DataDir, Jobs, completion, example, with_flags
+from fedactive.cli.options import DataDir, Jobs, completion, example, print_remarks, with_flags
 from fedactive.cli.paper_options import (
-    CATEGORIES,
     CHANGES,
     ROWS,
     RUNS,
@@ -25,10 +24,11 @@ from fedactive.cli.paper_options import (
 )
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import quote, write_output
+from fedactive.paper import TABLES
+from fedactive.paper.settings import CATEGORIES
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
-    from fedactive.record.tables import Skipped
 
 app = typer.Typer(
     help="Reproduce the paper: its settings, tables and figures.",
@@ -58,13 +58,13 @@ def run(
     alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
     jobs: Jobs = None,
-    trial: Annotated[bool, typer.Option(help="Train a moment first, to estimate the time.")] = True,
+    trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
     device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
     runs_dir: Annotated[Path, typer.Option(help="Make run folders in this folder.")] = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
 ) -> None:
-    """Start, or resume, exactly the runs a table or figure needs.
+    """Start or resume exactly the runs that a table or figure needs.
 
     First it says how many they are and how long they take.
     """
@@ -112,11 +112,10 @@ def show(
     **flags: Any,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
-    from fedactive.cli.paper_hints import warn_of_unequal, what_is_missing
-    from fedactive.cli.paper_tables import print_table
+    from fedactive.cli.paper_hints import explain_missing, warn_of_unequal
+    from fedactive.cli.tables import print_paper_table
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
-    from fedactive.paper.reproduce import NAMES
     from fedactive.paper.reproduce import show as show_table
 
     runs = read_source(source)
@@ -124,13 +123,13 @@ def show(
     table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
-        print_table(table, NAMES[name])
+        print_paper_table(table, TABLES[name])
     elif len(table) > 1:
         settings = settings_with_runs(Archive(runs, seeds), **changes)
-        print_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
+        print_paper_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
-        print(what_is_missing(name, source, runs, rows, changes), file=sys.stderr)
+        print(explain_missing(name, source, runs, rows, changes), file=sys.stderr)
     if output is not None:
         write_output(output, table.to_csv(index=False).encode())
 
@@ -149,13 +148,13 @@ def figure(
             help="One of " + ", ".join(CATEGORIES) + ", for `penalty`.",
             autocompletion=completion(CATEGORIES),
         ),
-    ] = CATEGORIES[0],
+    ] = "overall",
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
-    from fedactive.cli.paper_hints import experiments_drawn, of_other_options, warn_of_unequal
+    from fedactive.cli.paper_hints import experiments_drawn, hint_at_options, warn_of_unequal
     from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
     from fedactive.paper.figures import FigureRequest, NoRunsError
@@ -163,7 +162,7 @@ def figure(
 
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
-    if category != CATEGORIES[0] and name != "penalty":
+    if category != "overall" and name != "penalty":
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = read_source(source)
     changes = shared_precision(runs) | changes_of(flags)
@@ -171,7 +170,7 @@ def figure(
     try:
         draw_figure(name, FigureRequest(archive, output, data_dir, setting, category, changes))
     except NoRunsError as error:
-        hint = of_other_options(experiments_drawn(error.table, setting), runs, changes)
+        hint = hint_at_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
     if name in ("bars", "penalty"):
         warn_of_unequal(settings_with_runs(archive, **changes))
@@ -205,12 +204,10 @@ def document(
         typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it.", exists=True, dir_okay=False),
     ],
     source: Source = Path("results"),
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail if a table is not true.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
-    from fedactive.paper.document import filled
+    from fedactive.paper.document import fill
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
@@ -219,7 +216,7 @@ def document(
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} is no text") from None
-    new = filled(text, runs)
+    new = fill(text, runs)
     if check and new != text:
         again = f"fedactive paper document {quote(path)} --from {quote(source)}"
         raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
@@ -229,9 +226,9 @@ def document(
 
 
 def read_source(source: Path) -> list[StoredRun]:
-    """Read all runs there, and say which cannot be used.
+    """Read all runs there, and print which cannot be used.
 
-    A folder that is missing was mistyped, but for the one that `run` will make.
+    A missing folder is an error, except for the default one, which `run` will make.
     """
     from fedactive.paper.archive import Archive
     from fedactive.record.finding import runs_in
@@ -241,8 +238,3 @@ def read_source(source: Path) -> list[StoredRun]:
     runs, skipped = runs_in(source)
     print_remarks("skipped", skipped + Archive(runs).skipped)
     return runs
-
-
-def print_remarks(kind: str, remarks: Skipped) -> None:
-    for path, what in remarks:
-        print(f"{kind}: {path}: {what}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What `fedactive paper` says where runs are missing or do not compare: why, and what to do."""
+"""What `fedactive paper` says where runs are missing or cannot be compared: why, and what to do."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from fedactive.cli.paper_options import CHANGEABLE, RUNS, as_options
 from fedactive.experiment import Experiment
 from fedactive.paper.archive import Archive, key
 from fedactive.paper.reproduce import begins, experiments
-from fedactive.paper.settings import PAPER, all_settings, experiments_of
+from fedactive.paper.settings import PAPER, all_settings
+from fedactive.paper.tables import cells
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun
 
 RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
 
 
-def what_is_missing(
+def explain_missing(
     name: str, source: Path, runs: list[StoredRun], rows: dict[str, Any], changes: dict[str, Any]
 ) -> str:
-    """Why a table has none of our numbers, and what to do."""
+    """Say why a table has none of our numbers, and what to do."""
     archive, first = Archive(runs), begins(name, rows["datasets"])
     made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
     if made and name == "penalty":
@@ -34,28 +35,29 @@ def what_is_missing(
             f"begin; `{again}` without --until prolongs them"
         )
     missing = f"no runs of this table in {source}; `fedactive paper run {name}` makes them"
-    hint = of_other_options(experiments(name, **rows), runs, changes)
+    hint = hint_at_options(experiments(name, **rows), runs, changes)
     return f"{missing}\n{hint}: show needs the same" if hint else missing
 
 
 def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
-    """Those of a table, or of one setting and its twin with the other selector, which are drawn together."""
+    """List those of a table, or of one setting and its twin with the other selector, drawn together."""
     if setting is None:
         return experiments(table)
     title = all_settings()[setting - 1].title
-    return [e for twin in all_settings() if twin.title == title for e in experiments_of(twin)]
+    twins = [twin.number for twin in all_settings() if twin.title == title]
+    return [cell.experiment for cell in cells("penalty") if cell.columns["setting"] in twins]
 
 
 def warn_of_unequal(settings: dict[str, int]) -> None:
-    """Say so where strategies were compared in different numbers of settings."""
+    """Warn where strategies have runs in different numbers of settings."""
     if len(set(settings.values())) > 1:
         counts = ", ".join(f"{strategy} {count}" for strategy, count in settings.items())
         remark = "compare only strategies that have the same"
         print(f"settings with runs of two seeds: {counts}; {remark}", file=sys.stderr)
 
 
-def of_other_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
-    """How runs of these experiments of the paper were made that are there but were not asked for, if so."""
+def hint_at_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], changes: dict[str, Any]) -> str:
+    """Say with which other options there are runs of these experiments; empty if there are none."""
     paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
 
     def unchangeable(settings: Mapping[str, Any]) -> Identity:

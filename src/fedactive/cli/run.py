@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from fedactive.cli.options import (
     Plugins,
     example,
     load_plugins,
+    print_remarks,
     read_config,
     with_flags,
 )
@@ -41,7 +41,7 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     experiment = Experiment.from_toml(read_config(config), **given)
 
     # Below, so that a mistake is answered without them.
-    from fedactive.cli.result import print_result
+    from fedactive.cli.tables import print_result
     from fedactive.laboratory.progress import make_progress, resumable
     from fedactive.laboratory.run import run as run_experiment
     from fedactive.record.run_folder import is_finished
@@ -116,6 +116,5 @@ def report(
     from fedactive.analysis.report import write_report
 
     reported = write_report(runs, output, data_dir)
-    for path, reason in reported.skipped:
-        print(f"skipped: {path}: {reason}", file=sys.stderr)
+    print_remarks("skipped", reported.skipped)
     print(f"{output}: runs {len(reported.configuration)}")

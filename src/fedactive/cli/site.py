@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fedactive.cli.field import prepare_to_serve, sites_extra
+from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example
 from fedactive.errors import ConfigurationError
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Take part with images that stay here.",
     epilog=example("fedactive site init north --images images --classes classes.txt"),
     no_args_is_help=True,
+    cls=SitesGroup,
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the site.", metavar="DIR")]
@@ -36,9 +37,9 @@ def init(
     ] = None,
 ) -> None:
     """Make a site: a folder with its own key pair."""
-    with sites_extra():
-        from fedactive.sites.names import check_name
-        from fedactive.sites.site.folder import Site
+    from fedactive.sites.names import check_name
+    from fedactive.sites.site.folder import Site
+
     site = Site.init(folder, check_name(name or folder.resolve().name), images, classes, test)
     print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
 
@@ -51,8 +52,8 @@ def join(
     ],
 ) -> None:
     """Join a coordinator."""
-    with sites_extra():
-        from fedactive.sites.site.folder import Site
+    from fedactive.sites.site.folder import Site
+
     print(f"joined the coordinator at {Site.open(folder).join(invitation).address}")
 
 
@@ -69,8 +70,8 @@ def annotator(
     lead: Annotated[bool, typer.Option("--lead", help="Let them export and import answers, too.")] = False,
 ) -> None:
     """Add a person who labels, and show their token to sign in with: it is shown only once."""
-    with sites_extra():
-        from fedactive.sites.site.folder import Site
+    from fedactive.sites.site.folder import Site
+
     if remove and (renew or lead):
         raise ConfigurationError("annotator", f"--remove {'--renew' if renew else '--lead'}", "one of them")
     with closing(Site.open(folder).store()) as store:
@@ -95,8 +96,8 @@ def close(
     left over from earlier rounds. If the run goes on after all, it waits for them or for its deadline, and
     its next round asks as usual.
     """
-    with sites_extra():
-        from fedactive.sites.site.folder import Site
+    from fedactive.sites.site.folder import Site
+
     with closing(Site.open(folder).store()) as store:
         if run is not None:
             closed = store.rounds.close_run(run)
@@ -121,9 +122,9 @@ def serve(
     guess: Annotated[bool, typer.Option("--guess", help="Let people uncover the model's guess.")] = False,
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
-    with sites_extra():
-        from fedactive.sites.site import serve as serving
-        from fedactive.sites.site.folder import Site
+    from fedactive.sites.site import serve as serving
+    from fedactive.sites.site.folder import Site
+
     if (certificate is None) != (key is None):
         given = str(certificate or key)
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")

@@ -1,22 +1,45 @@
-"""Tables in the terminal."""
+"""Results as tables in the terminal: of one run, of a comparison, and of the paper's numbers beside ours."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedactive.analysis.curves import labelled_by_round, mean_curves, percents
+from fedactive.record.state import LAST_FL_ROUNDS, divergence
+
+if TYPE_CHECKING:
+    from fedactive.laboratory.run import Result
 
 
 def print_whole(table: Table) -> None:
-    """No name is cut, be it for a pipe or a narrow terminal, which may break lines itself."""
+    """Print a table without cutting names; a narrow terminal may break its lines."""
     console = Console()
-    console.width = max(
-        console.width, console.measure(table, options=console.options.update(width=1000)).maximum
-    )
+    wide = console.options.update(width=1000)
+    console.width = max(console.width, console.measure(table, options=wide).maximum)
     console.print(table)
+
+
+def print_result(result: Result) -> None:
+    """Print the accuracy by AL round, and where the run folder is."""
+    metrics = result.metrics
+    labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
+    table = Table("AL round", "labelled", "test accuracy")
+    for al_round, accuracy in result.accuracy.items():
+        table.add_row(str(al_round), str(labelled[al_round]), f"{accuracy:.2%}")
+    Console().print(table)
+    averaged = min(LAST_FL_ROUNDS, int(metrics["fl_round"].max()))
+    print(f"(accuracy: mean of the last {averaged} FL rounds of each AL round)")
+    if problem := divergence(metrics):
+        print(problem, file=sys.stderr)
+    print(f"run folder: {result.folder}")
 
 
 def print_accuracy(curves: pd.DataFrame, title: str) -> None:
@@ -32,10 +55,35 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
         title=Text(title), caption="accuracy: mean over the last FL rounds of an AL round, five at most"
     )
     table.add_column("strategy")
-    table.add_column("seeds", justify="right")
-    for percent in percents(labelled_by_round(curves)[means.columns].to_numpy()):
-        table.add_column(percent, justify="right")
+    for column in ("seeds", *percents(labelled_by_round(curves)[means.columns].to_numpy())):
+        table.add_column(column, justify="right")
     for name, row in cells.reindex(means.index).fillna("").iterrows():
         seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
         table.add_row(str(name), str(seeds), *row)
     print_whole(table)
+
+
+def print_paper_table(frame: pd.DataFrame, title: str) -> None:
+    """Print a table of `fedactive paper show`, narrower than as CSV."""
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = join_mean_and_spread(frame) if "ours" in frame.columns else frame
+    for column in shown.columns:
+        table.add_column(str(column), justify="right" if is_numeric_dtype(shown[column]) else "left")
+    for row in shown.itertuples(index=False):
+        table.add_row(*("" if pd.isna(v) else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row))
+    print_whole(table)
+
+
+def join_mean_and_spread(frame: pd.DataFrame) -> pd.DataFrame:
+    digits = 3 if "measure" in frame.columns else 2  # EMD is printed with three
+
+    def number(value: float, sign: str = "") -> str:
+        return "" if pd.isna(value) else f"{sign}{value:.{digits}f}"
+
+    shown = frame.drop(columns=["std", "low", "high", "note", "difference", "inside"]).assign(
+        paper=frame["paper"].map(number),
+        ours=frame["ours"].map(number) + frame["std"].map(lambda spread: number(spread, " ±")),
+        diff=frame["difference"].map(number),
+        inside=frame["inside"].map({True: "yes", False: "no"}),
+    )
+    return shown.rename(columns={"labelled_percent": "%"})

@@ -1,7 +1,7 @@
-"""Runs by what was run in them, to find those behind each of the paper's numbers.
+"""Find the runs behind each of the paper's numbers.
 
-Runs are matched on all settings but the seed. How far one was to go does not matter either: it counts as far
-as it has got, and for everything it passes on its way.
+Runs are matched on all settings but the seed. How far a run was meant to go does not matter either: it counts
+for every AL round that it has completed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from fedactive.record.stored import DEFAULTS, Identity, StoredRun, drop_copies
 
 
 def key(settings: Mapping[str, Any]) -> Identity:
-    """What the runs of one experiment share: everything but the seed."""
+    """Return what the runs of one experiment share: everything but the seed."""
     return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
 
 
 def precisions(runs: Iterable[StoredRun]) -> list[str]:
-    """The kinds of arithmetic in which there are runs on the paper's datasets."""
+    """List the kinds of arithmetic in which there are runs on the paper's datasets."""
     datasets = {setting.dataset for setting in all_settings()}
-    of_runs = [dict(run.identity) for run in runs]
-    return sorted({run["precision"] for run in of_runs if run["dataset"] in datasets})
+    identities = [dict(run.identity) for run in runs]
+    return sorted({run["precision"] for run in identities if run["dataset"] in datasets})
 
 
 def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
-    """The arithmetic of all of these runs, as a setting to find them by; nothing if they differ in it.
+    """Return the precision of all of these runs, as a setting to find them by; nothing if they differ in it.
 
     The paper does not say which it used, so where there is only one there is nothing to choose.
     """
@@ -39,7 +39,7 @@ def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
 
 class Archive:
     def __init__(self, runs: Iterable[StoredRun], seeds: int | None = None) -> None:
-        """All of these runs, or those of the first so many seeds; `skipped` says which cannot be used."""
+        """Keep these runs, or only those of seeds 1 to `seeds`; `skipped` says which cannot be used."""
         chosen = [run for run in runs if seeds is None or run.seed in range(1, seeds + 1)]
         distinct, _, self.skipped = drop_copies(run for run in chosen if not run.unknown)
         self.skipped += [run.remark(run.unknown_settings) for run in chosen if run.unknown]
@@ -48,25 +48,17 @@ class Archive:
             self.runs.setdefault(key(dict(run.identity)), {})[run.seed] = run
 
     def of(self, experiment: Experiment) -> list[StoredRun]:
-        """All runs of the experiment, one per seed, whatever seed and rounds it has itself."""
+        """List all runs of the experiment, one per seed, whatever seed and rounds it has itself."""
         found = self.runs.get(key(vars(experiment)), {})
         return [found[seed] for seed in sorted(found)]
 
     def reaches(self, experiment: Experiment) -> bool:
-        """Has a run of this experiment and seed already got as far as it is to go?"""
+        """Has a run of this experiment and seed already completed all its AL rounds?"""
         return any(r.seed == experiment.seed and r.rounds >= experiment.rounds for r in self.of(experiment))
 
     def curves(self, experiment: Experiment, **columns: str | int) -> pd.DataFrame:
-        """The learning curves of all its seeds, as `fedactive.analysis.significance` takes them."""
-        parts = [
-            pd.DataFrame(
-                {"seed": run.seed, "al_round": run.accuracy.index, "accuracy": run.accuracy.to_numpy()}
-            )
-            for run in self.of(experiment)
-            if run.rounds
-        ]
-        table = pd.concat(
-            parts or [pd.DataFrame(columns=["seed", "al_round", "accuracy"])], ignore_index=True
-        )
+        """Return the learning curves of all its seeds, as `fedactive.analysis.significance` takes them."""
+        rows = [(run.seed, *point) for run in self.of(experiment) for point in run.accuracy.items()]
+        table = pd.DataFrame(rows, columns=["seed", "al_round", "accuracy"])
         table = table.dropna(subset="accuracy")  # between sites it may be unknown
         return table.assign(labelled=table["al_round"] * experiment.budget, **columns)

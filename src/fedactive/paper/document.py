@@ -1,27 +1,27 @@
 """Tables inside a document, kept true to the results they were made from.
 
-A table stands between two comments, of which the first says what it is:
+A table stands between two comments. The first says which table it is:
 
     <!-- table: accuracy datasets=cifar10 until=40 precision=bf16 -->
     <!-- end -->
 
-Its words are the name of a table and options of `fedactive paper show`. Of settings that the paper has no
-printed numbers of, `<!-- setting: 13 precision=bf16 -->` (see `fedactive paper settings`) has ours alone. The
-paper's claims with our verdicts stand after `<!-- claims: precision=bf16 -->`, the first of these with the
-rule by which they are judged. Options are the same.
+After the name of a table come options of `fedactive paper show`. There are two other kinds, with the same
+options. `<!-- setting: 13 precision=bf16 -->` shows our learning curves in one of the 38 settings (see
+`fedactive paper settings`), also where the paper printed no numbers. `<!-- claims: precision=bf16 -->` shows
+the paper's claims with our verdicts; before the first of these stands the rule by which they are judged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
-from fedactive.paper.claims import claims, rule
+from fedactive.paper.claims import claims, explain_rule
 from fedactive.paper.figures import NoRunsError, curves_of
-from fedactive.paper.markdown import NO_RUNS, OFF, learning, markdown, side_by_side, verdicts
+from fedactive.paper.markdown import NO_RUNS, claims_table, curves_table, side_by_side, to_markdown
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
 from fedactive.record.stored import StoredRun
@@ -30,105 +30,86 @@ BEGIN = r"<!-- (?P<kind>table|setting|claims):"
 BLOCK = re.compile(
     rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
 )
-
-
-def positive(kind: type) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        value = kind(text)
-        if not value > 0:
-            raise ValueError
-        return value
-
-    return read
-
-
-READ: dict[str, Any] = {
-    "until": positive(float),
-    "seeds": positive(int),
+OPTIONS: dict[str, Callable[[str], Any]] = {
+    "until": float,
+    "seeds": int,
     "datasets": lambda text: text.split(","),
     "strategies": lambda text: text.split(","),
-    "fl_rounds": positive(int),
+    "fl_rounds": int,
     "partition": str,
     "schedule": str,
     "precision": str,
     "alfamix_head": str,
 }
-OF_ACCURACY = ("accuracy", "ensembles", "algorithms")
 
 
-def filled(document: str, runs: Iterable[StoredRun]) -> str:
-    """The document with everything between such comments made anew from these runs."""
+def fill(document: str, runs: Iterable[StoredRun]) -> str:
+    """Return the document with everything between such comments made anew from these runs."""
     runs = list(runs)
-    kinds, shared = precisions(runs), shared_precision(runs)
+    makers = {"table": make_table, "setting": make_setting, "claims": make_claims}
 
-    def given(words: list[str], block: re.Match[str], *without: str) -> dict[str, Any]:
-        found = shared | options(words, block, READ.keys() - set(without))
-        if len(kinds) > 1 and "precision" not in found:  # the default one may have no runs of this table
-            problem = f"there are runs in {' and '.join(kinds)}; say which, as in precision={kinds[0]}"
-            raise UserError(f"{block['begin'].strip()}: {problem}")
-        return found
-
-    def made(block: re.Match[str]) -> str:
-        words = block["words"].split()
-        if block["kind"] == "claims":
-            chosen = given(words, block, "strategies")
-            content = verdicts(claims(Archive(runs, chosen.pop("seeds", None)), **chosen))
-            if block.start() == document.find("<!-- claims:"):  # the rule is said once
-                content = f"{rule()}\n{content}"
-        elif block["kind"] == "setting":
-            chosen = given(words[1:], block, "datasets", "strategies")  # it has one dataset, all strategies
-            content = setting(number(words, block), runs, chosen)
-        else:
-            content = table(words[0] if words else "", runs, given(words[1:], block))
+    def make(block: re.Match[str]) -> str:
+        try:
+            content = makers[block["kind"]](block["words"].split(), runs)
+        except UserError as error:
+            raise UserError(f"{block['begin'].strip()}: {error}") from None
+        if block.start() == document.find("<!-- claims:"):  # only before the first
+            content = f"{explain_rule()}\n{content}"
         return block["begin"] + content + block["end"]
 
-    filled, blocks = BLOCK.subn(made, document)
+    filled, blocks = BLOCK.subn(make, document)
     if not blocks or blocks < len(re.findall(BEGIN, document)):
         which = "no" if not blocks else "one without an end among its"
         raise UserError(f"the document has {which} '<!-- table: NAME -->' ... '<!-- end -->' to fill")
     return filled
 
 
-def table(name: str, runs: list[StoredRun], given: dict[str, Any]) -> str:
-    frame = show(name, runs, **given)
+def make_table(words: list[str], runs: list[StoredRun]) -> str:
+    name = words[0] if words else ""
+    frame = show(name, runs, **read_options(words[1:], runs))
     if "ours" in frame:
-        return side_by_side(frame, off=OFF if name in OF_ACCURACY else None)
-    made = frame[frame["seeds"] > 0] if "seeds" in frame else frame
-    nobody = list(made) == ["strategy"]  # beats anybody: `penalty` has no other columns then
-    return NO_RUNS if made.empty or nobody else markdown(made)
+        return side_by_side(frame, accuracy=name in ("accuracy", "ensembles", "algorithms"))
+    rows = frame[frame["seeds"] > 0] if "seeds" in frame else frame
+    nobody = list(rows) == ["strategy"]  # `penalty` has no other columns where nothing could be tested
+    return NO_RUNS if rows.empty or nobody else to_markdown(rows)
 
 
-def setting(number: int, runs: list[StoredRun], given: dict[str, Any]) -> str:
+def make_setting(words: list[str], runs: list[StoredRun]) -> str:
+    numbers = {str(setting.number): setting.number for setting in all_settings()}
+    if not words or words[0] not in numbers:
+        raise UserError(f"the number of a setting is missing, 1 to {len(numbers)}")
+    given = read_options(words[1:], runs, "datasets", "strategies")  # it has one dataset, all strategies
     until = given.pop("until", 100.0)
     try:
-        (curves,) = curves_of(Archive(runs, given.pop("seeds", None)), number, **given).values()
+        archive = Archive(runs, given.pop("seeds", None))
+        (curves,) = curves_of(archive, numbers[words[0]], **given).values()
     except NoRunsError:
         return "There are no runs of this setting.\n"
     if until < (first := curves["labelled"].min()):
         raise ConfigurationError("until", until, f"at least {first:g}, where the runs begin")
-    return learning(curves[curves["labelled"] <= until])
+    return curves_table(curves[curves["labelled"] <= until])
 
 
-def number(words: list[str], block: re.Match[str]) -> int:
-    numbers = {str(setting.number): setting.number for setting in all_settings()}
-    if not words or words[0] not in numbers:
-        raise UserError(f"{block['begin'].strip()}: the number of a setting is missing, 1 to {len(numbers)}")
-    return numbers[words[0]]
+def make_claims(words: list[str], runs: list[StoredRun]) -> str:
+    given = read_options(words, runs, "strategies")
+    return claims_table(claims(Archive(runs, given.pop("seeds", None)), **given))
 
 
-def options(
-    words: Iterable[str], block: re.Match[str], allowed: Collection[str] = READ.keys()
-) -> dict[str, Any]:
-    found = {}
+def read_options(words: Iterable[str], runs: list[StoredRun], *without: str) -> dict[str, Any]:
+    """Read `name=value` words; `without` are the options that this kind of block does not have."""
+    allowed = [name for name in OPTIONS if name not in without]
+    found = shared_precision(runs)
     for word in words:
-        option, _, value = word.partition("=")
+        option, _, text = word.partition("=")
         if option not in allowed:
-            known = ", ".join(name for name in READ if name in allowed)
-            raise UserError(f"{block['begin'].strip()}: unknown option {option}; allowed: {known}")
+            raise UserError(f"unknown option {option}; allowed: {', '.join(allowed)}")
         try:
-            found[option] = READ[option](value)
+            found[option] = value = OPTIONS[option](text)
+            if isinstance(value, int | float) and not value > 0:  # refuses nan, too
+                raise ValueError
         except ValueError:
-            raise UserError(
-                f"{block['begin'].strip()}: {option} is a positive number, not {value!r}"
-            ) from None
+            raise UserError(f"{option} is a positive number, not {text!r}") from None
+    kinds = precisions(runs)
+    if len(kinds) > 1 and "precision" not in found:  # the default one may have no runs of this table
+        raise UserError(f"there are runs in {' and '.join(kinds)}; say which, as in precision={kinds[0]}")
     return found

@@ -31,7 +31,7 @@ Matrices = tuple[pd.DataFrame, pd.DataFrame]  # labels, and class-wise accuracy
 
 
 def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
-    """Figure 2, from `comparison.observation`: above zero the global model is the better selector."""
+    """Draw Figure 2, from `comparison.observation`: above zero the global model is the better selector."""
     with saved(path, (7, 4)) as figure:
         axes = figure.subplots()
         gaps = gaps.dropna(subset="gap")
@@ -43,29 +43,29 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
                 color=PALETTE[i],
                 marker=MARKERS[i],
                 linewidth=2,
-                label=f"α = {number(float(str(alpha)))}",
+                label=f"α = {format_number(float(str(alpha)))}",
             )
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set(ylim=(-1.05, 1.05), xlabel="global imbalance ρ", ylabel="winning rate, global less local")
-        axes.set_xticks(list(place.values()), [number(rho) for rho in place])
+        axes.set_xticks(list(place.values()), [format_number(rho) for rho in place])
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
         tidy(axes)
 
 
 def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
-    """Figure 3: how many labels of each class every client has, and how well its model knows the class."""
+    """Draw Figure 3: how many labels of each class a client has, and how well its model knows the class."""
     with saved(path, (11, 4.6 * len(matrices))) as figure:
         grid = figure.subplots(len(matrices), 2, squeeze=False)
         for (left, right), (where, (counts, accuracy)) in zip(grid, matrices.items(), strict=True):
             # The last row holds all clients' labels: its colours would drown theirs.
-            heat(left, counts, "{:.0f}", high=counts.iloc[:-1].to_numpy().max())
-            heat(right, accuracy, "{:.0f}", high=100)
-            left.set_title(f"{imbalance(where)}: labels")
+            draw_heatmap(left, counts, "{:.0f}", high=counts.iloc[:-1].to_numpy().max())
+            draw_heatmap(right, accuracy, "{:.0f}", high=100)
+            left.set_title(f"{imbalance_title(where)}: labels")
             right.set_title("test accuracy (%), local-only models and global model")
 
 
 def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
-    """What each client holds of each class: the larger the disc, the more samples."""
+    """Draw how many samples each client has of each class: the larger the disc, the more."""
     rows = sorted({rho for rho, _ in counts})
     columns = sorted({alpha for _, alpha in counts})
     most = max(int(n.max()) for n in counts.values())
@@ -75,7 +75,7 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
             axes = grid[rows.index(rho), columns.index(alpha)]
             client, label = np.indices(n.shape)
             axes.scatter(label + 1, client + 1, s=330 * n / most, color=PALETTE[0], linewidths=0)
-            axes.set_title(imbalance((rho, alpha)))
+            axes.set_title(imbalance_title((rho, alpha)))
             axes.set_xticks(range(1, n.shape[1] + 1))
             axes.set_yticks(range(1, n.shape[0] + 1))
             axes.grid(alpha=0.15)
@@ -89,33 +89,33 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
 
 
 def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good.
+    """Draw Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good.
 
-    Columns name their number of settings where these differ: in few of them there are few defeats.
+    Columns name their number of settings where these differ: in few settings there are few defeats.
     """
     with saved(path, (7 * len(matrices), 6)) as figure:
-        for axes, (name, matrix) in zip(
-            figure.subplots(1, len(matrices), squeeze=False)[0], matrices.items(), strict=True
-        ):
+        grid = figure.subplots(1, len(matrices), squeeze=False)[0]
+        for axes, (name, matrix) in zip(grid, matrices.items(), strict=True):
             counts = matrix.attrs["counts"]
             uneven = len(set(counts.values())) > 1
             names = {column: f"{column} ({n})" for column, n in counts.items() if uneven}
             high = max(matrix.to_numpy().max(), 1e-9)
-            heat(axes, matrix.rename(columns=names), "{:.1f}", high)
+            draw_heatmap(axes, matrix.rename(columns=names), "{:.1f}", high)
             axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
             title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
             axes.set_title(f"{name}: {title}" if name else title)
 
 
 def draw_bars(shares: pd.DataFrame, path: Path) -> None:
-    """Figure 4, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
+    """Draw Figure 4, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
 
     n is the number of settings: in the title, or with each name where they differ.
     """
     groups = list(shares.groupby(["category", "value"], sort=False))
     columns = 4
-    with saved(path, (14, 2.6 * -(-len(groups) // columns))) as figure:
-        grid = figure.subplots(-(-len(groups) // columns), columns, sharey=True, squeeze=False).ravel()
+    rows = -(-len(groups) // columns)
+    with saved(path, (14, 2.6 * rows)) as figure:
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         baselines = [name for name in COMPARED if name in set(shares["baseline"])]
         for axes, ((category, value), part) in zip(grid, groups, strict=False):
             part = part.set_index("baseline").reindex(baselines)
@@ -137,11 +137,11 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
 
 
 def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Learning curves by title, each as far as it has got; strategies are named `entropy G`, `entropy L`.
+    """Draw learning curves by title, as far as each has got; strategies are named `entropy G`, `entropy L`.
 
-    Beside them the same as differences from Random with the same seed: where accuracies go from 50 to 75%,
-    one cannot see the two points by which strategies differ. Means over other seeds differ without that, so
-    the number of seeds is told: once, or with each name.
+    Beside them are the differences from Random with the same seed: on a scale from 50 to 75% one cannot see
+    the two points by which strategies differ. The number of seeds is shown once, or with each name where they
+    differ, since means over different seeds do not compare.
     """
     with saved(path, (14, 5 * len(curves))) as figure:
         grid = figure.subplots(len(curves), 2, squeeze=False)
@@ -177,12 +177,12 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
 
 
 def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
-    """As far as all seeds have got: with fewer of them the mean would jump."""
+    """Average as far as all seeds have got: where one ends the mean would jump."""
     return by_seed.dropna(axis="columns", how="all").dropna().mean(axis="columns")
 
 
 def line_style(name: str) -> dict[str, Any]:
-    """Strategies have their colours and markers, the local-only model's choice is dashed, LoGo stands out."""
+    """Return a strategy's colour and marker; a choice by the local-only model is dashed, LoGo is bold."""
     strategy, _, letter = name.partition(" ")
     if strategy == "logo":
         return {"color": "black", "linewidth": 3.5, "zorder": 3}
@@ -192,9 +192,9 @@ def line_style(name: str) -> dict[str, Any]:
 
 
 def draw_cost(table: pd.DataFrame, path: Path) -> None:
-    """Seconds per query and client, from the cost table: ours filled, the paper's RTX 3090 hollow.
+    """Draw seconds per query and client, from the cost table: ours filled, the paper's RTX 3090 hollow.
 
-    The scale is logarithmic, as machines are years apart; a strategy without runs has the paper's only.
+    The scale is logarithmic, since machines differ much; a strategy without runs has only the paper's number.
     """
     groups = list(table.groupby("labelled_percent", sort=False))
     kinds = {"ours": ("here", "o", PALETTE[0], PALETTE[0]), "paper": ("paper", "D", "none", "black")}
@@ -224,27 +224,26 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------------- parts
+# --- parts
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:g}".replace("inf", "∞")
 
 
-def imbalance(where: Imbalance) -> str:
+def imbalance_title(where: Imbalance) -> str:
     rho, alpha = where
-    return f"ρ = {number(rho)}, α = {number(alpha)}"
+    return f"ρ = {format_number(rho)}, α = {format_number(alpha)}"
 
 
-def heat(axes: Axes, table: pd.DataFrame, form: str, high: float) -> None:
-    """A table as coloured cells with its numbers in them."""
+def draw_heatmap(axes: Axes, table: pd.DataFrame, form: str, high: float) -> None:
+    """Draw a table as coloured cells with its numbers in them."""
     values = table.to_numpy(float)
     axes.imshow(values, cmap=COLOURS, vmin=0, vmax=high, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         dark = value < 0.6 * high
-        axes.text(
-            j, i, form.format(value), ha="center", va="center", fontsize=8, color="white" if dark else "black"
-        )
+        colour = "white" if dark else "black"
+        axes.text(j, i, form.format(value), ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(table.columns)), table.columns, rotation=35)
     axes.set_yticks(range(len(table.index)), table.index)
 

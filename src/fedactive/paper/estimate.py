@@ -1,7 +1,7 @@
 """How much work a set of runs is, and about how long this machine needs for it.
 
-Work is counted in images: those trained on, forwards and backwards, and those only looked at, to test models
-and to choose. How fast this device does either is measured by a moment of real training with the real engine.
+Work is counted in images: those trained on, and those only seen, to test models and to score the pool. A
+short trial with the real engine measures how fast this device does either.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +39,7 @@ SAMPLES_PER_CLIENT, TEST_IMAGES = 128, 1024  # of the trial
 
 
 class Work(NamedTuple):
-    """Images; also images per second, or seconds, of either kind."""
+    """Images trained on and images seen; also images per second, or seconds, of each."""
 
     trained: float
     seen: float
@@ -50,9 +49,9 @@ class Work(NamedTuple):
 
 
 def round_work(experiment: Experiment, al_round: int) -> Work:
-    """One AL round: the query that begins it, then its FL rounds.
+    """Count the work of one AL round: the query that begins it, then its FL rounds.
 
-    Local-only training counts with all its epochs, though it ends once a client has learnt its labels.
+    Local-only training counts with all its epochs, though it may end before.
     """
     e = experiment
     N, test = IMAGES[e.dataset]
@@ -71,21 +70,15 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     return Work(trained, seen)
 
 
-def rounds_done(folder: Path) -> int:
-    """AL rounds of the run in a folder; 0 where there is none that can be read."""
-    try:
-        return read_run(folder).rounds
-    except DamagedError:
-        return 0
-
-
-def run_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work]:
-    """What is left to do, by kind of training; the first AL round, which strategies share, counts once."""
+def remaining_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work]:
+    """Count what is left to do, by kind of training; a first AL round that strategies share counts once."""
     shared = set()
     total: dict[tuple[object, ...], Work] = {}
     for e in experiments:
-        folder = e.runs_dir / e.name
-        done = rounds_done(folder)
+        try:
+            done = read_run(e.runs_dir / e.name).rounds
+        except DamagedError:
+            done = 0  # there is no run yet, or none that can be read
         first = first_round_file(e)
         if done == 0 and (first in shared or first.exists()):
             done = 1
@@ -96,37 +89,27 @@ def run_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work
 
 
 def kind(experiment: Experiment) -> tuple[object, ...]:
-    """Experiments of one kind train equally fast, image by image."""
+    """Return what decides how fast an experiment trains, image by image."""
     e, card = experiment, DATASETS[experiment.dataset]
     return (card.channels, card.size, e.model, e.algorithm, e.batch_size, e.augment, e.precision, e.device)
 
 
-def speed(experiment: Experiment, seconds: float) -> Work:
-    """Images per second, from FL rounds on noise of the right shape for about that many seconds."""
+def measure_speed(experiment: Experiment, seconds: float) -> Work:
+    """Measure images per second, in FL rounds on noise of the right shape for about that many seconds."""
     card = DATASETS[experiment.dataset]
     gpu = choose_device(experiment.device).type == "cuda"
     K = experiment.clients if gpu else min(experiment.clients, usable_cores())  # that train side by side
     e = replace(experiment, clients=K, local_epochs=1)
     rng = torch.Generator().manual_seed(0)
 
-    def images(count: int) -> torch.Tensor:
+    def make_noise(count: int) -> tuple[torch.Tensor, torch.Tensor]:
         shape = (count, card.channels, card.size, card.size)
-        return torch.randint(256, shape, dtype=torch.uint8, generator=rng)
-
-    def labels(count: int) -> torch.Tensor:
-        return torch.randint(len(card.classes), (count,), generator=rng)
+        images = torch.randint(256, shape, dtype=torch.uint8, generator=rng)
+        return images, torch.randint(len(card.classes), (count,), generator=rng)
 
     N = K * SAMPLES_PER_CLIENT
-    noise = Dataset(
-        card.name,
-        images(N),
-        labels(N),
-        images(TEST_IMAGES),
-        labels(TEST_IMAGES),
-        card.classes,
-        card.mean,
-        card.std,
-    )
+    train, test = make_noise(N), make_noise(TEST_IMAGES)
+    noise = Dataset(card.name, *train, *test, card.classes, card.mean, card.std)
     pools = np.split(np.arange(N), K)
     with EngineShelf() as engines:
         federation = Simulation(e, Split(pools, pools, SAMPLES_PER_CLIENT), engines.get(e, noise))
@@ -140,7 +123,7 @@ def speed(experiment: Experiment, seconds: float) -> Work:
             federation.evaluate(server.weights, 1, 0)
             return Work(trained - begun, time.perf_counter() - trained)
 
-        fl_round()  # to warm up: workers start, kernels are chosen
+        fl_round()  # warms up: workers start, kernels are chosen
         spent, rounds = fl_round(), 1
         while sum(spent) < seconds:
             spent, rounds = spent.plus(fl_round()), rounds + 1
@@ -150,7 +133,7 @@ def speed(experiment: Experiment, seconds: float) -> Work:
 @dataclass(frozen=True)
 class Estimate:
     runs: int
-    done: int  # of these, before
+    done: int  # how many of them are complete
     trained: float  # images
     seconds: float
     where: str
@@ -160,38 +143,36 @@ class Estimate:
         if self.runs == self.done:
             return f"{count}, all done before"
         return (
-            f"{count}, {self.done} done before; the rest trains on about {in_words(self.trained)} "
-            f"images, about {duration(self.seconds)} on this machine ({self.where}), judging by a short trial"
+            f"{count}, {self.done} done before; the rest trains on about {round_count(self.trained)} images, "
+            f"about {round_duration(self.seconds)} on this machine ({self.where}), judging by a short trial"
         )
 
 
 def estimate(wanted: Sequence[Experiment], seconds: float = 2.0) -> Estimate:
-    """Number of runs and about how long they take, after a trial of a few seconds for each kind of training.
+    """Estimate how long these runs take, after a trial of a few seconds for each kind of training.
 
-    The time is that of training, testing and scoring; what strategies then compute to select comes on top.
+    The time is that of training, testing and scoring; the time that strategies need to select is not in it.
     """
     left = remaining(wanted)
     kinds = {kind(e): e for e in left}
-    work = run_work(left)
-    needed = 0.0
-    for name, todo in work.items():
-        fast = speed(kinds[name], seconds)
-        needed += todo.trained / fast.trained + todo.seen / fast.seen
+    trained = needed = 0.0
+    for name, work in remaining_work(left).items():
+        fast = measure_speed(kinds[name], seconds)
+        trained += work.trained
+        needed += work.trained / fast.trained + work.seen / fast.seen
     devices = {choose_device(e.device).type for e in left}
     where = "one GPU" if "cuda" in devices else f"{usable_cores()} CPU cores"
-    return Estimate(
-        len(wanted), len(wanted) - len(left), sum(w.trained for w in work.values()), needed, where
-    )
+    return Estimate(len(wanted), len(wanted) - len(left), trained, needed, where)
 
 
-def in_words(count: float) -> str:
+def round_count(count: float) -> str:
     for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if count >= size:
             return f"{count / size:.1f} {name}"
     return f"{count:,.0f}"
 
 
-def duration(seconds: float) -> str:
+def round_duration(seconds: float) -> str:
     for size, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"

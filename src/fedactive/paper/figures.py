@@ -1,4 +1,4 @@
-"""Every figure of the paper by name: what it is made of, and one sentence where that is missing."""
+"""Every figure of the paper by name: what it is made of, and one sentence where runs are missing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from fedactive.data import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
+from fedactive.paper import FIGURES
 from fedactive.paper.archive import Archive
-from fedactive.paper.comparison import OVERALL, observation, penalty_by, win_shares
+from fedactive.paper.comparison import observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
     Imbalance,
     Matrices,
@@ -36,20 +37,21 @@ LETTERS = {"global": "G", "local": "L"}  # whose model chooses, as in the paper'
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """A figure that is asked for, and what it may be made of."""
+    """What a figure is made of, and where it is written."""
 
     archive: Archive
     path: Path
     data_dir: Path = Path("data")
-    setting: int | None = None  # its number; None is all of them
-    category: str = OVERALL
+    setting: int | None = None  # the number of one setting; None is all of them
+    category: str = "overall"
     overrides: dict[str, Any] = field(default_factory=dict)  # settings of Experiment in which runs differ
 
 
 def figure(name: str, request: FigureRequest) -> None:
+    """Draw a figure of the paper."""
     if name not in FIGURES:
         raise unknown_name("figure", name, FIGURES)
-    FIGURES[name](request)
+    DRAW[name](request)
 
 
 def observation_figure(request: FigureRequest) -> None:
@@ -62,7 +64,7 @@ def observation_figure(request: FigureRequest) -> None:
 
 
 def matrices_figure(request: FigureRequest) -> None:
-    """After the first AL round, of the first seed that has trained local-only models on its labels."""
+    """Show the first AL round, from the first seed that has trained local-only models on its labels."""
     found: dict[Imbalance, Matrices] = {}
     for where, experiment in imbalances(request).items():
         for run in request.archive.of(experiment):
@@ -75,7 +77,7 @@ def matrices_figure(request: FigureRequest) -> None:
 
 
 def clients_figure(request: FigureRequest) -> None:
-    """Of the partition alone: it needs the data, and no runs."""
+    """Show the partition: it needs the data, but no runs."""
     counts = {}
     for where, experiment in imbalances(request).items():
         data = load(experiment.dataset, request.data_dir)
@@ -86,7 +88,7 @@ def clients_figure(request: FigureRequest) -> None:
 
 
 def imbalances(request: FigureRequest) -> dict[Imbalance, Experiment]:
-    """The paper's 4 × 3 combinations of rho and alpha, those of its EMD table, with the local-only model."""
+    """Return the EMD table's experiments by the local-only model, one for each rho and alpha."""
     return {
         (cell.experiment.rho, cell.experiment.alpha): cell.experiment
         for cell in cells("emd", **request.overrides)
@@ -113,7 +115,7 @@ def curves_figure(request: FigureRequest) -> None:
 
 
 def curves_of(archive: Archive, number: int | None, **overrides: Any) -> dict[str, pd.DataFrame]:
-    """The learning curves of a setting, or of all that have runs, by title.
+    """Return the learning curves of a setting, or of all that have runs, by title.
 
     Two settings that differ only in whose model chooses share a title, with Random and LoGo once.
     """
@@ -138,7 +140,7 @@ def cost_figure(request: FigureRequest) -> None:
     draw_cost(costs, request.path)
 
 
-FIGURES: dict[str, Callable[[FigureRequest], None]] = {
+DRAW: dict[str, Callable[[FigureRequest], None]] = {
     "observation": observation_figure,
     "matrices": matrices_figure,
     "bars": bars_figure,
@@ -150,7 +152,7 @@ FIGURES: dict[str, Callable[[FigureRequest], None]] = {
 
 
 class NoRunsError(RunError):
-    """There is nothing to draw a figure from; its runs are those of `table`."""
+    """There are no runs to draw a figure from; it needs those of `table`."""
 
     def __init__(self, what: str, table: str) -> None:
         super().__init__(f"there are no runs of {what}; `fedactive paper run {table}` makes them")

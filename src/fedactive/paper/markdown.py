@@ -1,4 +1,4 @@
-"""Our tables as Markdown. What is bold asks for a reason: a number that is off, a claim that was not held."""
+"""Our tables as Markdown. Bold marks what needs an explanation: a number far off, a claim not held."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import pandas as pd
 
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE
 
-OFF = 1.5  # points of accuracy by which a number may differ from the paper's
+TOLERANCE = 1.5  # points of accuracy by which a number may differ from the paper's
 NO_RUNS = "There are no runs of this table.\n"
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
 
 
-def markdown(frame: pd.DataFrame) -> str:
+def to_markdown(frame: pd.DataFrame) -> str:
     head = [str(column).replace("_", " ") for column in frame.columns]
-    rows = [[plain(value) for value in row] for row in frame.itertuples(index=False)]
+    rows = [[format_value(value) for value in row] for row in frame.itertuples(index=False)]
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def plain(value: Any) -> str:
+def format_value(value: Any) -> str:
     if pd.isna(value):
         return ""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
-    """A table of `tables.table` with three columns for each percent labelled; what has no runs is left out.
+def side_by_side(table: pd.DataFrame, *, accuracy: bool) -> str:
+    """Write a table of `tables.table` with three columns for each percent labelled, without rows of no runs.
 
-    They are the paper's number, ours ± standard deviation (seeds), and the difference. With `off` a larger
-    difference is bold. A sentence says how near they are, with `off` or of EMD.
+    They are the paper's number, ours ± standard deviation (seeds), and the difference. For accuracies a
+    difference beyond the tolerance is bold. A sentence says how near accuracies or EMDs are to the paper's.
     """
     emd = "measure" in table
     digits = 3 if emd else 2  # as the paper prints them
@@ -38,10 +38,15 @@ def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     table = table[table["seeds"] > 0]
     if table.empty:
         return NO_RUNS
+    difference = table["difference"]
+    near = difference.abs() <= TOLERANCE
     cells = table.assign(
         paper=[f"{x:.{digits}f}" for x in table["paper"]],
-        ours=[measured(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
-        difference=[bold(f"{x:+.{digits}f}", off is not None and abs(x) > off) for x in table["difference"]],
+        ours=[format_mean(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
+        difference=[
+            f"{x:+.{digits}f}" if ok or not accuracy else f"**{x:+.{digits}f}**"
+            for x, ok in zip(difference, near, strict=True)
+        ],
     ).pivot_table(
         index=names,
         columns="labelled_percent",
@@ -51,40 +56,38 @@ def side_by_side(table: pd.DataFrame, off: float | None = None) -> str:
     )
     percents = sorted(table["labelled_percent"].unique(), key=lambda p: float(str(p).split("->")[0]))
     columns = {f"{p}% {what}": cells[what, p] for p in percents for what in ("paper", "ours", "difference")}
-    text = markdown(pd.DataFrame(columns).reset_index())
-    difference = table["difference"]
+    text = to_markdown(pd.DataFrame(columns).reset_index())
     if emd:
         text += f"\nThe mean distance from the paper's numbers is {difference.abs().mean():.4f}.\n"
-    elif off is not None:
-        near = (difference.abs() <= off).sum()
+    elif accuracy:
         text += (
-            f"\n{near} of {len(difference)} numbers lie within {off:g} points of the paper's; "
+            f"\n{near.sum()} of {len(near)} numbers lie within {TOLERANCE:g} points of the paper's; "
             f"the mean difference is {difference.mean():+.2f}.\n"
         )
     return text
 
 
-def learning(curves: pd.DataFrame) -> str:
-    """Learning curves as a table: a row per strategy, a column per percent labelled."""
+def curves_table(curves: pd.DataFrame) -> str:
+    """Write learning curves as a table: a row per strategy, a column per percent labelled."""
     table = curves.pivot_table(
         index="strategy",
         columns="labelled",
         values="accuracy",
-        aggfunc=lambda seeds: measured(seeds.mean(), seeds.std(), len(seeds), 2),
+        aggfunc=lambda seeds: format_mean(seeds.mean(), seeds.std(), len(seeds), 2),
     )
     ordered = table.loc[curves["strategy"].unique()]
-    return markdown(ordered.rename(columns="{:g}%".format).reset_index())
+    return to_markdown(ordered.rename(columns="{:g}%".format).reset_index())
 
 
-def verdicts(claims: pd.DataFrame) -> str:
-    """The claims of `claims.claims`: how many were held, and a table with a column per percent.
+def claims_table(claims: pd.DataFrame) -> str:
+    """Write the claims of `claims.claims`: how many were held, and a table with a column per percent.
 
     A claim without any runs is left out.
     """
     claims = claims[claims.groupby(["claim", "where"])["seeds"].transform("max") > 0]
     if claims.empty:
         return "There are no runs to judge by.\n"
-    text = [verdict(claim) for claim in claims.itertuples(index=False)]
+    text = [format_verdict(claim) for claim in claims.itertuples(index=False)]
     table = claims.assign(text=text).pivot_table(
         index=["claim", "where"], columns="labelled_percent", values="text", aggfunc="first", sort=False
     )
@@ -94,22 +97,18 @@ def verdicts(claims: pd.DataFrame) -> str:
     counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
     if uncounted := (judged & contrary).sum():
         counted += f"; not counted: {uncounted} of which the paper's own numbers say the opposite"
-    return f"Verdicts: {counted}.\n\n{markdown(table)}"
+    return f"Verdicts: {counted}.\n\n{to_markdown(table)}"
 
 
-def verdict(claim: Any) -> str:
+def format_verdict(claim: Any) -> str:
     if claim.seeds == 0:
         return "–"
     digits = 2 if claim.measure == "accuracy" else 3
     paper = f", paper {claim.paper:+.{digits}f}" if pd.notna(claim.paper) else ""
-    ours = measured(claim.ours, claim.error, claim.seeds, digits, sign="+")
-    return f"{bold(claim.verdict, claim.verdict == NOT_HELD)}: {ours}{paper}"
+    ours = format_mean(claim.ours, claim.error, claim.seeds, digits, sign="+")
+    return f"{'**not held**' if claim.verdict == NOT_HELD else claim.verdict}: {ours}{paper}"
 
 
-def measured(mean: float, spread: float, seeds: int, digits: int, sign: str = "") -> str:
-    """`66.91 ± 0.20 (4)`; one seed has no spread."""
+def format_mean(mean: float, spread: float, seeds: int, digits: int, sign: str = "") -> str:
+    """Write `66.91 ± 0.20 (4)`; one seed has no spread."""
     return f"{mean:{sign}.{digits}f}" + (f" ± {spread:.{digits}f}" if seeds > 1 else "") + f" ({seeds})"
-
-
-def bold(text: str, yes: bool) -> str:
-    return f"**{text}**" if yes else text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,13 @@ import pandas as pd
 
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
+from fedactive.paper import TABLES
 from fedactive.paper.archive import Archive
-from fedactive.paper.comparison import observation, penalty, penalty_experiments
-from fedactive.paper.tables import TABLES, cells, only, table, table_experiments
+from fedactive.paper.comparison import observation, penalty
+from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS
+from fedactive.paper.tables import PRINTED, Cell, cells, only, stop_at, table
 from fedactive.record.finding import runs_in
 from fedactive.record.stored import StoredRun
-
-NAMES = {
-    "accuracy": "test accuracy, four datasets, seven strategies by either model",
-    "ensembles": "test accuracy of LoGo and of plain ways to use both models",
-    "algorithms": "test accuracy with FedProx and SCAFFOLD",
-    "emd": "class balance of what entropy labels, by imbalance and heterogeneity",
-    "observation": "Figure 2: whose model is the better selector; the runs of emd",
-    "penalty": "Figures 4 and 5: who beats whom over all 38 settings",
-    "cost": "seconds per query and client, measured in runs of accuracy",
-}
 
 
 def experiments(
@@ -38,25 +32,32 @@ def experiments(
     rhos: Sequence[float] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
-    """The runs that a table or figure needs, done or not.
+    """List the runs that a table or figure needs, done or not, each as far as its last number.
 
     `until` ends them at that percent labelled; `datasets`, `strategies`, `alphas` and `rhos` leave the others
-    out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...); None means the paper's
-    own.
+    out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...).
     """
-    given = {field: value for field, value in overrides.items() if value is not None}
-    parts: dict[str, Any] = {"until": until, "seeds": seeds, "datasets": datasets, "strategies": strategies}
-    if check(name) == "penalty":
-        wanted = penalty_experiments(**parts, **given)
-    else:
-        wanted = table_experiments("emd" if name == "observation" else name, **parts, **given)
-    for field, chosen in (("alpha", alphas), ("rho", rhos)):
-        wanted = with_values(field, chosen, wanted)
+    chosen = cells("emd" if check(name) == "observation" else name, **overrides)
+    last: dict[str, Cell] = {}  # by an experiment's name: settings share experiments
+    for cell in only(chosen, dataset=datasets, strategy=strategies):
+        known = last.setdefault(cell.experiment.name, cell)
+        if cell.labelled > known.labelled:
+            last[cell.experiment.name] = cell
+    if seeds is None:
+        seeds = SEEDS_OF_ALGORITHMS if name == "algorithms" else SEEDS
+    # Seed by seed: if it is stopped early, all rows have the same seeds. But the 912 runs of `penalty` go
+    # setting by setting, since one seed of all settings compares nothing.
+    ordered = [(cell, seed) for seed in seeds for cell in last.values()]
+    if name == "penalty":
+        ordered = list(product(last.values(), seeds))
+    wanted = [replace(stop_at(cell.experiment, cell.labelled, until), seed=seed) for cell, seed in ordered]
+    for field, values in (("alpha", alphas), ("rho", rhos)):
+        wanted = with_values(field, values, wanted)
     return wanted
 
 
 def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experiment]) -> list[Experiment]:
-    """Those with one of these alphas or rhos, which must occur among them; None is all."""
+    """Return those with one of these alphas or rhos, which must occur among them; None is all."""
     known = sorted({getattr(e, field) for e in wanted})
     for value in chosen or ():
         if value not in known:
@@ -65,7 +66,7 @@ def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experim
 
 
 def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
-    """Those that no run in their runs folder has got far enough for, be it one that was to go further."""
+    """List those for which no run in their runs folder has got far enough, even if it was to go further."""
     archives: dict[Path, Archive] = {}
     missing = []
     for experiment in wanted:
@@ -87,33 +88,32 @@ def show(
     strategies: Sequence[str] | None = None,
     **overrides: Any,
 ) -> pd.DataFrame:
-    """What these runs say, beside the paper's numbers where it printed any.
+    """Return what these runs say, beside the paper's numbers where it printed any.
 
-    Runs are found by their settings, so runs made with other settings than the paper's (fl_rounds=20) are
-    shown by giving the same overrides. `until`, `datasets` and `strategies` leave rows of tables out, `seeds`
-    all seeds but the first so many. See `tables.table`, `comparison.observation` and `comparison.penalty` for
-    the columns.
+    Runs are found by their settings: to show runs that were made with other settings than the paper's
+    (fl_rounds=20), give the same `overrides`. `until`, `datasets` and `strategies` leave out rows of tables,
+    `seeds` keeps only the first so many seeds. See `tables.table`, `comparison.observation` and
+    `comparison.penalty` for the columns.
     """
-    given = {field: value for field, value in overrides.items() if value is not None}
-    if check(name) in ("observation", "penalty") and (until is not None or datasets or strategies):
+    if check(name) not in PRINTED and (until is not None or datasets or strategies):
         needs = "one of printed numbers, with --until, --datasets or --strategies"
         raise ConfigurationError("table", name, needs)
     archive = Archive(runs, seeds)
     if name == "observation":
-        return observation(archive, **given)
+        return observation(archive, **overrides)
     if name == "penalty":
-        return penalty(archive, **given).rename_axis("strategy").reset_index()
-    return table(name, archive, until=until, datasets=datasets, strategies=strategies, **given)
+        return penalty(archive, **overrides).rename_axis("strategy").reset_index()
+    return table(name, archive, until=until, datasets=datasets, strategies=strategies, **overrides)
 
 
 def begins(name: str, datasets: Sequence[str] | None = None) -> float:
-    """The percent labelled at which a table's numbers begin; 0 for figures without printed numbers."""
-    if check(name) not in TABLES:
+    """Return the percent labelled at which a table's numbers begin; 0 for figures without printed numbers."""
+    if name not in PRINTED:
         return 0.0
     return min(cell.labelled for cell in only(cells(name), dataset=datasets))
 
 
 def check(name: str) -> str:
-    if name not in NAMES:
-        raise unknown_name("table", name, NAMES)
+    if name not in TABLES:
+        raise unknown_name("table", name, TABLES)
     return name

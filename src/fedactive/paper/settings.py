@@ -1,12 +1,12 @@
 """The paper's 38 experimental settings, and its names for strategies, as experiments.
 
-A setting fixes everything but the strategy and the seed, and whose model chooses is part of it: Random and
-LoGo, which leave no choice, are the same runs in the `global` and in the `local` half of the settings.
+A setting fixes everything but the strategy and the seed. Whose model chooses is part of it. Random and LoGo
+leave no such choice, so they have the same runs in the `global` and the `local` half of the settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ SEEDS = (1, 2, 3, 4)
 SEEDS_OF_ALGORITHMS = (1, 2, 3)  # FedProx and SCAFFOLD were run three times
 COMPARED = ("random", "entropy", "coreset", "badge", "gcnal", "alfamix", "logo")  # in the paper's order
 
-# The paper's numbers come from its own clients, so they are compared on these.
+# The paper's numbers come from the clients of its released code, so we compare on the same clients.
 PAPER = {"partition": "reference", "schedule": "paper"}
 
 BALANCED = ("cifar10", "pathmnist")  # rho < 2; SVHN has 2.97, OrganAMNIST 4.54, DermaMNIST 58.66
@@ -39,31 +39,31 @@ class PaperSetting:
 
     @property
     def title(self) -> str:
-        """The same for two settings that differ only in whose model chooses."""
+        """Name the setting without its selector: two settings that differ only in that share a title."""
         return (
             f"{self.dataset}, alpha {self.alpha:g}, {self.model}, budget {self.budget:g}%, {self.init} start"
         )
 
-    @property
-    def categories(self) -> dict[str, str]:
-        """Where the setting stands in the six categories of the paper's Figure 4."""
-        return {
-            "query selector": self.selector,
-            "heterogeneity": f"alpha {self.alpha:g}",
-            "imbalance": "rho < 2" if self.dataset in BALANCED else "rho ≥ 2",
-            "architecture": self.model,
-            "budget": f"{self.budget:g}%",
-            "initialisation": self.init,
-        }
-
     def experiment(self, strategy: str, **overrides: Any) -> Experiment:
-        """The experiment of one strategy, by the paper's name; `overrides` are settings of Experiment."""
+        """Make the experiment of a strategy, by the paper's name; `overrides` are settings of Experiment."""
         own = {name: getattr(self, name) for name in ("alpha", "dataset", "model", "budget", "init")}
         return paper_experiment(strategy, self.selector, **(own | overrides))
 
 
+# All settings together, then the six categories of Figure 4, each with the value that a setting has in it.
+CATEGORIES: dict[str, Callable[[PaperSetting], str]] = {
+    "overall": lambda setting: "",
+    "query selector": lambda setting: setting.selector,
+    "heterogeneity": lambda setting: f"alpha {setting.alpha:g}",
+    "imbalance": lambda setting: "rho < 2" if setting.dataset in BALANCED else "rho ≥ 2",
+    "architecture": lambda setting: setting.model,
+    "budget": lambda setting: f"{setting.budget:g}%",
+    "initialisation": lambda setting: setting.init,
+}
+
+
 def all_settings() -> list[PaperSetting]:
-    """The 38, numbered as in the paper."""
+    """List the 38 settings, numbered as in the paper."""
     columns = {"budget_percent": "budget", "initialisation": "init"}
     rows = paper_table("settings").rename(columns=columns).to_dict("records")
     return [
@@ -72,27 +72,16 @@ def all_settings() -> list[PaperSetting]:
     ]
 
 
-def experiments_of(
-    setting: PaperSetting,
-    strategies: Iterable[str] = COMPARED,
-    seeds: Iterable[int] = SEEDS,
-    **overrides: Any,
-) -> list[Experiment]:
-    """All runs of a setting; `overrides` are settings of Experiment (fl_rounds=20, runs_dir=...)."""
-    seeds = tuple(seeds)
-    return [setting.experiment(name, seed=seed, **overrides) for name in strategies for seed in seeds]
-
-
 def paper_experiment(
     strategy: str, selector: str, *, alfamix_head: str = "own", **settings: Any
 ) -> Experiment:
-    """The experiment of a strategy of the paper's tables: `finetune_badge` is finetune with base=badge.
+    """Make the experiment of a strategy of the paper's tables: `finetune_badge` is finetune with base=badge.
 
-    `settings` are those of Experiment. With the `alfamix_head` "global" ALFA-Mix by the local-only model is
-    what the released code has for it.
+    `settings` are those of Experiment. The `alfamix_head` "global" gives ALFA-Mix by the local-only model the
+    head that it has in the released code.
     """
     head = f"head={alfamix_head}"
-    STRATEGIES.options("alfamix", head)  # refuses another one whatever the strategy is
+    STRATEGIES.options("alfamix", head)  # refuses an unknown head, whatever the strategy is
     options = head if (strategy, selector) == ("alfamix", "local") else ""
     for family in FAMILIES:
         if strategy.startswith(f"{family}_"):
