@@ -280,8 +280,9 @@ def test_the_warning_names_the_files_that_differ(tmp_path: Path, monkeypatch: py
     make_official(monkeypatch, "mnist", tmp_path / "mnist")
     name = "t10k-labels-idx1-ubyte.gz"
     (tmp_path / "mnist" / name).write_bytes((tmp_path / "mnist" / name).read_bytes() + b"\0")
-    with pytest.warns(DataWarning, match=rf"well: {name} in .*mnist$"):
+    with pytest.warns(DataWarning, match=rf"well: {name} in .*mnist$") as caught:
         load("mnist", tmp_path)
+    assert caught[0].filename == __file__  # it points to the line that loads
     assert [report.checksum for report in check("mnist", tmp_path)] == ["official"] * 3 + ["different"]
 
 

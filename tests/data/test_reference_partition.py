@@ -99,8 +99,17 @@ def test_impossible_requests(clients: int, alpha: float, percent: float, field: 
         reference(np.repeat(np.arange(5), 100), 5, clients, alpha, 1, percent, seed=1)
 
 
-@pytest.mark.parametrize(("field", "value"), [("seed", 2**32), ("alpha", 1e39)])
-def test_what_its_generators_cannot_take_is_told(field, value):
-    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1} | {field: value}
+@pytest.mark.parametrize(
+    ("field", "most", "more"),
+    [("seed", 2**32 - 1, 2**32), ("alpha", 10_000, 10_001), ("alpha", 10_000, 1e39)],
+)
+def test_what_its_generators_cannot_take_is_told(field, most, more):
+    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1}
+    assert len(reference(np.arange(1000) % 10, 10, **request | {field: most}).pools) == 3
     with pytest.raises(ConfigurationError, match=f"{field}: .* with partition reference"):
-        reference(np.arange(1000) % 10, 10, **request)
+        reference(np.arange(1000) % 10, 10, **request | {field: more})
+
+
+def test_no_client_labels_more_than_it_has():
+    split = reference(np.arange(150) % 3, 3, clients=1, alpha=1.0, rho=1.0, budget_percent=100.0, seed=1)
+    assert [len(first) for first in split.first_labels] == [150]  # not 200, which 150 is rounded to
