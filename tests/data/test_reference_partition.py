@@ -73,6 +73,14 @@ def test_a_quarter_of_derma_mnist_is_handed_out() -> None:
     assert np.mean(left_over) == pytest.approx(0.25, abs=0.05)
 
 
+def test_clients_take_turns_until_they_are_full_or_a_class_is_used_up() -> None:
+    # Of four and two samples, half of each class is wanted: 2 of the first, and one more; 1 of the second, so none.
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    pools, rest = draw_in_turns(labels, np.full((2, 2), 0.5), random.Random(0))
+    assert [labels[pool].tolist() for pool in pools] == [[0, 0, 0], [0]]
+    assert rest == [4, 5]
+
+
 def test_global_generators_are_left_alone(cifar10: np.ndarray) -> None:
     def global_states() -> tuple[object, list[int], list[int]]:
         numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
