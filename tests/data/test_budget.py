@@ -22,3 +22,7 @@ def test_percents_are_decimals(percent: float, budget: int) -> None:
 def test_a_budget_of_less_than_one_label_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="1400 samples, rounded to hundreds, 100 clients"):
         budget_per_client(1400, 100, 5)
+
+
+def test_a_budget_of_one_label_is_enough() -> None:
+    assert budget_per_client(2000, 100, 5) == 1

@@ -7,6 +7,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import fedactive.data
 from fedactive.cli.app import app
 from fedactive.data import DATASETS
 from fedactive.data.catalog import DatasetCard
@@ -37,6 +38,29 @@ def test_a_card_is_complete(card: DatasetCard):
     assert bool(card.layouts) != (card.built_in is not None)
 
 
+def test_nothing_else_can_be_imported_from_the_package():
+    assert not hasattr(fedactive.data, "nonsense")
+
+
+COLOUR = {"cifar10", "svhn", "pathmnist", "dermamnist", "retinamnist", "bloodmnist"}
+SIDES = {"digits": 8, "cifar10": 32, "svhn": 32}  # all others have 28 pixels
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # with which the paper normalises CIFAR-10
+NORMALISATION = {  # all others by 0.5 and 0.5
+    "cifar10": IMAGENET,
+    "svhn": ((0.4376821, 0.4437697, 0.47280442), (0.19803012, 0.20101562, 0.19703614)),
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+}
+
+
+@CARDS
+def test_images_and_their_normalisation_are_as_published(card: DatasetCard):
+    channels = 3 if card.name in COLOUR else 1
+    assert (card.channels, card.size) == (channels, SIDES.get(card.name, 28))
+    halves = (0.5,) * channels
+    assert (card.mean, card.std) == NORMALISATION.get(card.name, (halves, halves))
+
+
 @CARDS
 def test_every_official_file_has_a_well_formed_checksum(card: DatasetCard):
     files = [file for layout in card.layouts for file in layout.files]
@@ -48,7 +72,8 @@ def test_every_official_file_has_a_well_formed_checksum(card: DatasetCard):
 def test_what_is_downloaded_has_an_address(card: DatasetCard):
     if card.layouts:
         sources = [card.archive] if card.archive else card.layouts[0].files
-        assert all(source and source.url.startswith(("https://", "http://")) for source in sources)
+        for source in sources:
+            assert re.fullmatch(rf"https?://.*/{re.escape(source.name)}(\?download=1)?", source.url)
 
 
 def test_licences_are_told_and_in_the_list_those_that_forbid_commercial_use():

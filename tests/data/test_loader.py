@@ -144,7 +144,9 @@ def test_every_dataset_with_files_can_be_missing(tmp_path: Path, name: str):
     assert "\n" not in message
     for layout in DATASETS[name].layouts:
         assert all(str(tmp_path / folder) in message for folder in layout.folders)
-    assert all(report.checksum == "missing" and report.problem for report in check(name, tmp_path))
+    reports = check(name, tmp_path)
+    assert len(reports) == len(DATASETS[name].layouts[0].files)
+    assert all(report.checksum == "missing" and report.problem for report in reports)
 
 
 def test_chestmnist_is_refused_in_one_sentence(tmp_path: Path):
@@ -280,8 +282,9 @@ def test_the_warning_names_the_files_that_differ(tmp_path: Path, monkeypatch: py
     make_official(monkeypatch, "mnist", tmp_path / "mnist")
     name = "t10k-labels-idx1-ubyte.gz"
     (tmp_path / "mnist" / name).write_bytes((tmp_path / "mnist" / name).read_bytes() + b"\0")
-    with pytest.warns(DataWarning, match=rf"well: {name} in .*mnist$"):
+    with pytest.warns(DataWarning, match=rf"well: {name} in .*mnist$") as caught:
         load("mnist", tmp_path)
+    assert caught[0].filename == __file__  # it points to the line that loads
     assert [report.checksum for report in check("mnist", tmp_path)] == ["official"] * 3 + ["different"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def test_classes_may_have_names(tmp_path: Path):
     assert find_classes("digits", NOWHERE) == DATASETS["digits"].classes
 
 
+def test_two_names_are_enough(tmp_path: Path):
+    labels = {f"{split}_labels": builders.labels(n, 2) for split, n in (("train", 14), ("test", 16))}
+    path = write(tmp_path / "mine.npz", classes=np.array(["no", "yes"]), **labels)
+    assert load(str(path), NOWHERE).classes == ("no", "yes")
+
+
 def test_pixels_are_normalised_by_their_own_mean_and_deviation():
     images = builders.images(50, 3, 8, 8)
     images[:, 2] = 7  # a channel of one value must not be divided by 0
@@ -84,6 +91,8 @@ BAD = {
         {"train_images": np.zeros((14, 3, 3), np.uint8)},
         "train_images are 3x3x1, expected 4 to 1024 pixels",
     ),
+    "low": ({"train_images": np.zeros((14, 3, 28), np.uint8)}, "train_images are 3x28x1, expected 4 to 1024"),
+    "narrow": ({"train_images": np.zeros((14, 28, 3), np.uint8)}, "train_images are 28x3x1, expected 4 to"),
     "sizes differ": (
         {"test_images": np.zeros((16, 32, 32, 3), np.uint8)},
         "test_images are 32x32x3, expected 28x28x3",
@@ -183,12 +192,15 @@ def test_runs_are_named_by_the_stem(dataset: str, name: str):
 def test_content_decides_and_not_the_place(tmp_path: Path):
     path = write(tmp_path / "mine.npz")
     content = short_digest(path)
+    assert content == hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     elsewhere = tmp_path / "data"
     elsewhere.mkdir()
     shutil.move(path, elsewhere)
     assert load(str(path), elsewhere, content).name == "mine"  # moved
     with pytest.raises(ConfigurationError, match=r"that exists$"):
         load(str(path), elsewhere)  # which file is meant is not known: only its name is the same
+    with pytest.raises(ConfigurationError, match=r"that exists, or the name of one in nowhere$"):
+        load(str(path), NOWHERE, content)
     write(path, train_images=builders.images(14, 28, 28, 3, seed=5))
     assert short_digest(path) != content
     assert torch.equal(

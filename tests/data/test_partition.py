@@ -135,7 +135,7 @@ def test_no_table_is_nearer(sizes: list[int], K: int, alpha: float, seed: int) -
 def test_shares_are_balanced(K: int, C: int, alpha: float, seed: int) -> None:
     shares = dirichlet_shares(K, C, alpha, np.random.default_rng(seed))
     assert shares.sum(axis=1) == pytest.approx(np.ones(K))
-    assert shares.sum(axis=0) == pytest.approx(np.full(C, K / C), rel=0.02)
+    assert shares.sum(axis=0).min() > K / C - min(K / C, C / K) / 1000
 
 
 def test_underflow_leaves_no_hole() -> None:

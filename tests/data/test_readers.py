@@ -129,6 +129,13 @@ def test_a_pickle_that_is_not_a_batch(tmp_path: Path, content: object, reason: s
         cifar10.read_pickle(path)
 
 
+def test_a_pickle_with_an_array_that_was_never_filled(tmp_path: Path):
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(b"(dS'data'\ncnumpy.core.multiarray\n_reconstruct\n(tRsS'labels'\n(ls.")
+    with pytest.raises(DataError, match=r"'data' has the shape \(0,\), expected \(N, 3072\)"):
+        cifar10.read_pickle(path)
+
+
 def test_svhn_turns_images_round_and_ten_into_zero(tmp_path: Path):
     pictures, labels = builders.images(11, 3, 32, 32), builders.labels(11)
     builders.write_svhn(tmp_path / "train_32x32.mat", pictures, labels)
@@ -142,6 +149,12 @@ def test_svhn_without_labels(tmp_path: Path):
     scipy.io.savemat(path, {"X": builders.images(2, 3, 32, 32).T})
     with pytest.raises(DataError, match=r"test_32x32\.mat: the variable y is missing"):
         svhn.read(path)
+
+
+def test_svhn_in_another_shape_is_left_to_the_checks(tmp_path: Path):
+    path = tmp_path / "test_32x32.mat"
+    scipy.io.savemat(path, {"X": builders.images(2, 3), "y": [[1], [2]]})
+    assert svhn.read(path)["test_images"].shape == (2, 3)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -196,6 +209,7 @@ def test_idx(tmp_path: Path, packed: bool):
     [
         (b"", "not an idx file"),
         (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "not an idx file"),  # type code of 32-bit floats
+        (b"\x00\x00\x08\x00", "1 values are announced but 0 follow"),  # no dimension, and no value
         (b"\x00\x00\x08\x03\x00\x00", "header is truncated"),
         (builders.idx_bytes(builders.labels(7))[:-2], "7 values are announced but 5 follow"),
         (builders.idx_bytes(builders.labels(7)) + b"\x00", "7 values are announced but 8 follow"),
@@ -206,3 +220,9 @@ def test_idx_of_the_wrong_length_or_type(tmp_path: Path, content: bytes, reason:
     path.write_bytes(content)
     with pytest.raises(DataError, match=reason):
         idx.read(path)
+
+
+def test_idx_without_any_label_is_left_to_the_checks(tmp_path: Path):
+    path = tmp_path / "t10k-labels-idx1-ubyte"
+    path.write_bytes(builders.idx_bytes(builders.labels(0)))
+    assert idx.read(path)["test_labels"].shape == (0,)

@@ -73,6 +73,14 @@ def test_a_quarter_of_derma_mnist_is_handed_out() -> None:
     assert np.mean(left_over) == pytest.approx(0.25, abs=0.05)
 
 
+def test_clients_take_turns_until_they_are_full_or_a_class_is_used_up() -> None:
+    # Of four and two samples, half of each class is wanted: 2 of the first, and one more; 1 of the second, so none.
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    pools, rest = draw_in_turns(labels, np.full((2, 2), 0.5), random.Random(0))
+    assert [labels[pool].tolist() for pool in pools] == [[0, 0, 0], [0]]
+    assert rest == [4, 5]
+
+
 def test_global_generators_are_left_alone(cifar10: np.ndarray) -> None:
     def global_states() -> tuple[object, list[int], list[int]]:
         numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
@@ -99,8 +107,17 @@ def test_impossible_requests(clients: int, alpha: float, percent: float, field: 
         reference(np.repeat(np.arange(5), 100), 5, clients, alpha, 1, percent, seed=1)
 
 
-@pytest.mark.parametrize(("field", "value"), [("seed", 2**32), ("alpha", 1e39)])
-def test_what_its_generators_cannot_take_is_told(field, value):
-    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1} | {field: value}
+@pytest.mark.parametrize(
+    ("field", "most", "more"),
+    [("seed", 2**32 - 1, 2**32), ("alpha", 10_000, 10_001), ("alpha", 10_000, 1e39)],
+)
+def test_what_its_generators_cannot_take_is_told(field, most, more):
+    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1}
+    assert len(reference(np.arange(1000) % 10, 10, **request | {field: most}).pools) == 3
     with pytest.raises(ConfigurationError, match=f"{field}: .* with partition reference"):
-        reference(np.arange(1000) % 10, 10, **request)
+        reference(np.arange(1000) % 10, 10, **request | {field: more})
+
+
+def test_no_client_labels_more_than_it_has():
+    split = reference(np.arange(150) % 3, 3, clients=1, alpha=1.0, rho=1.0, budget_percent=100.0, seed=1)
+    assert [len(first) for first in split.first_labels] == [150]  # not 200, which 150 is rounded to

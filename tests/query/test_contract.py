@@ -114,6 +114,62 @@ def test_a_broken_strategy_is_found_out(how, complaint):
         check_contract(Breaks(how))
 
 
+SITUATIONS = {
+    "one sample": lambda pool, budget: len(pool) == budget == 1,
+    "one sample, a larger budget": lambda pool, budget: len(pool) == 1 < budget,
+    "nothing to choose": lambda pool, budget: len(pool) and not budget,
+    "nothing to choose from": lambda pool, budget: not len(pool),
+    "a part of the pool": lambda pool, budget: 1 < budget < len(pool),
+    "the whole pool": lambda pool, budget: 1 < budget == len(pool),
+    "more than the whole pool": lambda pool, budget: 1 < len(pool) < budget,
+    "a large pool": lambda pool, budget: len(pool) >= 200,
+    "one class": lambda pool, budget: pool.classes == 1,
+    "two classes": lambda pool, budget: pool.classes == 2,
+    "ten classes": lambda pool, budget: pool.classes == 10,
+    "nothing is labelled": lambda pool, budget: len(pool) and not len(pool.labels),
+    "more labels than samples": lambda pool, budget: 0 < len(pool) < len(pool.labels),
+    "equal embeddings": lambda pool, budget: (
+        len(pool) > 1 and equal(embeddings(pool)) and embeddings(pool).any()
+    ),
+    "embeddings of 0": lambda pool, budget: len(pool) > 1 and not embeddings(pool).any(),
+    "certain": lambda pool, budget: len(pool) and 1e3 < logits(pool).max() < 1e6,
+    "very certain": lambda pool, budget: len(pool) and logits(pool).max() > 1e20,
+}
+
+
+def logits(pool):
+    return pool.unlabelled("global").logits
+
+
+def embeddings(pool):
+    return pool.unlabelled("global").embeddings
+
+
+def equal(rows):
+    return bool((rows == rows[0]).all())
+
+
+class FailsWhere(Strategy):
+    """A strategy that is sound but for one situation."""
+
+    def __init__(self, situation):
+        self.situation = situation
+
+    @property
+    def needs(self):
+        return frozenset({"global"})
+
+    def select(self, pool, budget, rng):
+        assert not self.situation(pool, budget), "in this situation"
+        return Breaks("not at all").select(pool, budget, rng)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_strategy_is_tried_in_every_situation(situation):
+    with pytest.raises(AssertionError, match="in this situation"):
+        check_contract(FailsWhere(SITUATIONS[situation]))
+
+
 def test_use_of_the_global_generator_is_found_out():
     before = torch.random.get_rng_state()
     with pytest.raises(AssertionError, match="global generator"):

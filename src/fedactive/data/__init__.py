@@ -30,7 +30,3 @@ def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]

@@ -37,7 +37,7 @@ def download(name: str, data_dir: Path, progress: Progress | None = None) -> str
         data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fedactive-", dir=data_dir) as scratch:
             arrived = _fetch_all(card, wanted, Path(scratch), progress)
-            target.mkdir(parents=True, exist_ok=True)
+            target.mkdir(exist_ok=True)
             for path in arrived:
                 os.replace(path, target / path.name)
     except OSError as error:  # the network, a full disk or a folder without permission
@@ -108,13 +108,10 @@ class _Bar:
         self._progress = progress
         self._task = progress.add_task(label, total=None)
 
-    @property
-    def total(self) -> float | None:
-        return self._progress.tasks[self._progress.task_ids.index(self._task)].total
-
-    @total.setter
-    def total(self, size: int) -> None:
+    def _set_total(self, size: int) -> None:
         self._progress.update(self._task, total=size or None)  # zero if the server did not say
+
+    total = property(fset=_set_total)
 
     def update(self, amount: int) -> None:
         self._progress.advance(self._task, amount)

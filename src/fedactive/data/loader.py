@@ -140,8 +140,6 @@ def _nearest_place(card: DatasetCard, data_dir: Path) -> tuple[Layout, Path]:
     """
     lacking = {place: len(_missing(*place)) for place in places(card, data_dir)}
     nearest = [place for place, count in lacking.items() if count == min(lacking.values())]
-    if len(nearest) == 1 or lacking[nearest[0]]:
-        return nearest[0]
     return next((place for place in nearest if not not_official(*place)), nearest[0])
 
 

@@ -169,7 +169,7 @@ def kmeans(
     points = points - points.mean(0)  # small numbers: differences of their squares keep more digits
     norms = (points * points).sum(1)
     stop = tolerance * float(points.var(0, correction=0).mean())
-    best, best_inertia = torch.zeros(len(points), dtype=torch.long, device=points.device), float("inf")
+    runs: list[tuple[float, Tensor]] = []
     for centres in kmeans_plus_plus(points, k, rng, restarts):
         # The nearest centre has the largest x·c - ½‖c‖². Only centres that moved get new values: after a few
         # iterations most clusters stay as they are.
@@ -188,9 +188,8 @@ def kmeans(
             shifts = ((moved - centres) ** 2).sum(1)
             moving, shift, last = shifts.nonzero().squeeze(1), float(shifts.sum()), inertia
             centres = moved
-        if inertia < best_inertia:
-            best, best_inertia = cluster, inertia
-    return best
+        runs.append((inertia, cluster))
+    return min(runs, key=lambda run: run[0])[1]
 
 
 def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def dirichlet_shares(
 def balanced(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Normalise columns and rows in turn until every row sums to 1 and every column nearly to K/C."""
     K, C = rows.shape
-    tolerance = min(1, K / C, C / K) / 1000
+    tolerance = min(K / C, C / K) / 1000
     # A column of draws that all underflowed to 0 could not be scaled. Once positive, none vanishes again:
     # after each normalisation every row and column has an entry that is not small.
     shares = np.maximum(rows, np.finfo(np.float64).tiny)

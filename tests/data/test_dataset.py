@@ -1,0 +1,36 @@
+"""A dataset knows its shape, and is recognised by its content."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from fedactive.data import Dataset
+
+
+def changed(dataset: Dataset, part: str, position: int) -> Dataset:
+    tensor = getattr(dataset, part).clone()
+    tensor[position] += 1
+    return replace(dataset, **{part: tensor})
+
+
+def test_runs_of_earlier_versions_know_the_digits_by_their_fingerprint(digits: Dataset):
+    assert digits.fingerprint == "aa21fc28db6eacc508650420b01a5a4563d8fdbbf126f952c58712724a4afb8b"
+
+
+def test_other_labels_or_other_images_are_another_dataset(digits: Dataset):
+    others = [changed(digits, part, 97) for part in ("train_images", "test_images")]
+    others += [changed(digits, part, 5) for part in ("train_labels", "test_labels")]
+    others += [replace(digits, test_images=digits.test_images.flatten(2)[..., None])]
+    found = {dataset.fingerprint for dataset in (digits, *others)}
+    assert len(found) == 6
+    assert replace(digits, name="another").fingerprint == digits.fingerprint
+
+
+def test_all_tensors_move_to_a_device(digits: Dataset):
+    moved = digits.to(torch.device("meta"))
+    parts = ("train_images", "train_labels", "test_images", "test_labels")
+    assert {getattr(moved, part).device.type for part in parts} == {"meta"}
+    assert moved.image_shape == digits.image_shape == (1, 8, 8)
+    assert (moved.name, moved.classes) == (digits.name, digits.classes)

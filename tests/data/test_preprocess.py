@@ -1,0 +1,29 @@
+"""Pixels become inputs by the mean and deviation of each channel; mirrored images are turned left to right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedactive.data.preprocess import Normalise
+
+PIXELS = torch.arange(2 * 3 * 4 * 5, dtype=torch.uint8).view(2, 3, 4, 5)
+MEAN, STD = (0.1, 0.5, 0.7), (0.2, 0.3, 0.4)
+
+
+def normalised(pixels: torch.Tensor) -> torch.Tensor:
+    planes = [(pixels[:, c] / 255 - m) / s for c, (m, s) in enumerate(zip(MEAN, STD, strict=True))]
+    return torch.stack(planes, dim=1)
+
+
+def test_every_channel_has_its_own_mean_and_deviation():
+    inputs = Normalise(MEAN, STD, torch.device("cpu"))(PIXELS)
+    assert inputs.dtype == torch.float32
+    assert inputs.numpy() == pytest.approx(normalised(PIXELS).numpy(), abs=1e-6)
+    assert inputs.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_only_the_images_that_are_named_are_mirrored():
+    inputs = Normalise(MEAN, STD, torch.device("cpu"))(PIXELS, torch.tensor([False, True]))
+    mirrored = torch.stack([PIXELS[0], PIXELS[1, :, :, [4, 3, 2, 1, 0]]])
+    assert inputs.numpy() == pytest.approx(normalised(mirrored).numpy(), abs=1e-6)
