@@ -4,7 +4,7 @@
 
 Whatever a site's data are, the clipped Δ lies in a ball of radius C, so that another dataset moves it by 2C
 at most. One update is ρ-zCDP with ρ = (2C)²/2(zC)² = 2/z², and the ρ of several add up (Bun & Steinke, TCC
-2016). Together they are as private as a single release with μ = √(2ρ), which is (ε, δ)-differential privacy of
+2016). Together they are as private as one release with μ = √(2ρ), which is (ε, δ)-differential privacy of
 *all* of the site's data for
 
     δ = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ)            (Balle & Wang, ICML 2018, Theorem 8)
