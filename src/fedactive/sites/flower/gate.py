@@ -27,8 +27,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fedactive.sites.flower.signatures import Signatures, UnknownSiteError, WrongClockError
-from fedactive.sites.prompt_protocol import MOST_CONNECTIONS, PromptProtocol
-from fedactive.sites.sockets import listen
+from fedactive.sites.sockets import MOST_CONNECTIONS, PromptProtocol, listen
 
 SECONDS_TO_FINISH = 3
 FLEET = "/v1/fleet/"

@@ -11,10 +11,9 @@ import httpx
 import pytest
 import uvicorn
 
-from fedactive.sites import prompt_protocol
-from fedactive.sites.prompt_protocol import PromptProtocol
+from fedactive.sites import sockets
 from fedactive.sites.rehearsal import wait_for
-from fedactive.sites.sockets import listen
+from fedactive.sites.sockets import PromptProtocol, listen
 
 MOST = 5
 CALL = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
@@ -38,8 +37,8 @@ async def app(scope, receive, send):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(prompt_protocol, "SECONDS_TO_ASK", 0.6)
-    monkeypatch.setattr(prompt_protocol, "SECONDS_TO_READ", 1.0)
+    monkeypatch.setattr(sockets, "SECONDS_TO_ASK", 0.6)
+    monkeypatch.setattr(sockets, "SECONDS_TO_READ", 1.0)
     config = uvicorn.Config(
         app,
         http=PromptProtocol,
@@ -92,7 +91,7 @@ def test_who_holds_connections_keeps_nobody_out(server, first, then):
 
 
 def test_one_address_has_only_so_many_places(server, monkeypatch):
-    monkeypatch.setattr(prompt_protocol, "MOST_OF_ONE_ADDRESS", 3)
+    monkeypatch.setattr(sockets, "MOST_OF_ONE_ADDRESS", 3)
     with ExitStack() as stack:
         for _ in range(MOST + 2):
             stack.enter_context(socket.create_connection(server.address))
@@ -105,7 +104,7 @@ def test_one_address_has_only_so_many_places(server, monkeypatch):
 
 
 def test_a_body_that_gets_on_may_take_its_time(server, monkeypatch):
-    monkeypatch.setattr(prompt_protocol, "SLOWEST", 100)
+    monkeypatch.setattr(sockets, "SLOWEST", 100)
     with socket.create_connection(server.address) as connection:
         connection.sendall(CALL + b"content-length: 400\r\n\r\n")
         for _ in range(20):
