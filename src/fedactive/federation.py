@@ -60,8 +60,11 @@ class Federation(Protocol):
     ) -> list[Update]:
         """Train these clients locally for one FL round."""
 
-    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation | None:
-        """Evaluate the global model after this FL round on the test set; None where it is not measured."""
+    def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation | None]:
+        """Evaluate the global model after this FL round on the test set; None where it is not measured.
+
+        Return the server to go on from: this one, or an earlier one if the model turns out to be ruined.
+        """
 
     def snapshot(self) -> list[State]:
         """Return the algorithm's state of each client, for the checkpoint."""

@@ -52,7 +52,7 @@ def federated_active_learning(
             if updates:  # none while nobody has a label: annotators may have skipped all queries
                 state.server = algorithm.server_end(state.server, updates, federation.clients)
             trained = time.perf_counter()
-            evaluation = federation.evaluate(state.server.weights, r, t)
+            state.server, evaluation = federation.evaluate(state.server, r, t)
             if evaluation is not None:
                 state.add_evaluation(r, t, evaluation)
             state.add_seconds(r, {"training": trained - begun, "evaluation": time.perf_counter() - trained})

@@ -61,8 +61,8 @@ class Simulation:
         chosen = [self.members[k] for k in participants]
         return train_together(chosen, self.engine, self.algorithm.client_view(server), al_round, fl_round)
 
-    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation:
-        return self.engine.evaluate(weights)
+    def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation]:
+        return server, self.engine.evaluate(server.weights)
 
     # --- the checkpoint
 

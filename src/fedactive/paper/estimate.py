@@ -120,7 +120,7 @@ def measure_speed(experiment: Experiment, seconds: float) -> Work:
             begun = time.perf_counter()
             federation.train(server, 1, 0, range(K))
             trained = time.perf_counter()
-            federation.evaluate(server.weights, 1, 0)
+            federation.evaluate(server, 1, 0)
             return Work(trained - begun, time.perf_counter() - trained)
 
         fl_round()  # warms up: workers start, kernels are chosen

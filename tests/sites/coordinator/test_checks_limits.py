@@ -10,7 +10,7 @@ from fedactive.sites.coordinator.checks import (
     LARGEST_SHIFT,
     BadReplyError,
     check_buffers,
-    check_finite,
+    check_effect,
     check_form,
     check_step,
     check_update,
@@ -54,9 +54,17 @@ def test_the_lowest_number_may_be_higher():
 
 def test_all_counts_of_labels_are_read():
     values = {name: place for place, name in enumerate(COUNTS)}
-    assert read_label_counts(Reply(values)) == values
+    assert read_label_counts(Reply(values), most=len(COUNTS) - 1) == values
     with pytest.raises(BadReplyError, match="number of pending"):
-        read_label_counts(Reply({name: n for name, n in values.items() if name != "pending"}))
+        read_label_counts(Reply({name: n for name, n in values.items() if name != "pending"}), most=9)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_no_count_is_larger_than_what_was_asked_for(name):
+    counts = dict.fromkeys(COUNTS, 0)
+    read_label_counts(Reply(counts | {name: 10}), most=10)
+    with pytest.raises(BadReplyError, match="counts more images than the 10 that it can have been asked for"):
+        read_label_counts(Reply(counts | {name: 11}), most=10)
 
 
 def test_names_shapes_and_types_must_be_the_models():
@@ -175,6 +183,12 @@ def test_parameters_and_statistics_each_have_their_largest_step():
 
 
 def test_a_model_must_be_finite_everywhere():
-    check_finite(Server(MODEL))
+    check_effect(Server(MODEL), Server(MODEL), 10)
     with pytest.raises(BadReplyError, match=r"model infinite: layer\.weight"):
-        check_finite(Server(changed("layer.weight", [1.0, float("inf")])))
+        check_effect(Server(MODEL), Server(changed("layer.weight", [1.0, float("inf")])), 10)
+
+
+def test_the_model_must_not_go_too_far_by_what_an_algorithm_sends():
+    check_effect(Server(MODEL), Server(changed("layer.weight", [3.0, 14.0])), 2)
+    with pytest.raises(BadReplyError, match="tensors that move the model 11 away"):
+        check_effect(Server(MODEL), Server(changed("layer.weight", [3.0, 15.0])), 2)

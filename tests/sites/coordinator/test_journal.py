@@ -11,7 +11,7 @@ def test_a_run_that_goes_on_shows_what_was_known_of_its_sites(tmp_path):
     before = Journal(tmp_path, ["north", "south"])
     before.update_site(0, labelled_in_all=7)
     before.set_online({0})
-    before.add_dropped(1, "sent nonsense")
+    before.add_dropped("south sent nonsense")
     before.enter(Phase("training", 1, 2, 4))
     after = Journal(tmp_path, ["north", "south"])
     assert after.run == before.run

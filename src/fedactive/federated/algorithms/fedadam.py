@@ -14,8 +14,8 @@ from typing import final
 
 import torch
 
-from fedactive.federated.aggregation import average
-from fedactive.federated.algorithm import Algorithm, Server, State, Update, register
+from fedactive.federated.aggregation import Averaging
+from fedactive.federated.algorithm import Server, State, Update, register
 from fedactive.federated.weights import Weights, zeros_like
 from fedactive.options import option
 
@@ -23,7 +23,7 @@ from fedactive.options import option
 @final
 @register
 @dataclass(frozen=True)
-class FedAdam(Algorithm):
+class FedAdam(Averaging):
     name = "fedadam"
     summary = "Adam at the server, with the mean update as its gradient"
     paper = "Reddi et al., ICLR 2021"
@@ -38,7 +38,7 @@ class FedAdam(Algorithm):
         return {"m": zeros_like(weights, parameters), "v": squares}
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        weights = average(updates)
+        weights = self.aggregate(server, updates)
         m: Weights = {}
         v: Weights = {}
         for name in server.parameters:

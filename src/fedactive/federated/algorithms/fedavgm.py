@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from fedactive.federated.aggregation import average
-from fedactive.federated.algorithm import Algorithm, Server, State, Update, register
+from fedactive.federated.aggregation import Averaging
+from fedactive.federated.algorithm import Server, State, Update, register
 from fedactive.federated.weights import Weights, zeros_like
 from fedactive.options import option
 
@@ -22,7 +22,7 @@ VELOCITY = "velocity"
 @final
 @register
 @dataclass(frozen=True)
-class FedAvgM(Algorithm):
+class FedAvgM(Averaging):
     name = "fedavgm"
     summary = "FedAvg with momentum at the server"
     paper = "Hsu et al., 2019"
@@ -34,7 +34,7 @@ class FedAvgM(Algorithm):
         return {VELOCITY: zeros_like(weights, parameters)}
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        weights = average(updates)
+        weights = self.aggregate(server, updates)
         velocity: Weights = {}
         for name, v in server.state[VELOCITY].items():
             start = server.weights[name]

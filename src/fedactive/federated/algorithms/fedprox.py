@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from fedactive.federated.aggregation import average
-from fedactive.federated.algorithm import Algorithm, Server, State, Terms, Update, register
+from fedactive.federated.aggregation import Averaging
+from fedactive.federated.algorithm import Server, State, Terms, Update, register
 from fedactive.options import option
 
 
 @final
 @register
 @dataclass(frozen=True)
-class FedProx(Algorithm):
+class FedProx(Averaging):
     name = "fedprox"
     summary = "FedAvg whose clients are held near the global weights"
     paper = "Li et al., MLSys 2020"
@@ -25,4 +25,4 @@ class FedProx(Algorithm):
         return Terms(proximal=self.mu)
 
     def server_end(self, server: Server, updates: Sequence[Update], clients: int) -> Server:
-        return replace(server, weights=average(updates))
+        return replace(server, weights=self.aggregate(server, updates))

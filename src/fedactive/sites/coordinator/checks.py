@@ -37,14 +37,17 @@ def check_update(reply: Reply, server: Server, form: Update, largest_step: float
     check_step("statistics", statistics(reply.weights), statistics(server.weights), LARGEST_SHIFT)
 
 
-def check_finite(server: Server) -> None:
-    """BadReplyError if the model, aggregated from an update alone, is not finite.
+def check_effect(server: Server, after: Server, largest_step: float) -> None:
+    """BadReplyError if the model, aggregated from an update and one that stands still, goes too far.
 
     Only the algorithm knows what its own tensors are for: FedNova divides by one of them.
     """
-    for name, value in server.weights.items():
+    for name, value in after.weights.items():
         if not torch.isfinite(value).all():
             raise BadReplyError(f"sent tensors that make the model infinite: {name}")
+    check_step(
+        "tensors that move the model", parameters(after.weights), parameters(server.weights), largest_step
+    )
 
 
 def check_step(what: str, given: Weights, before: Weights, largest: float) -> None:
@@ -105,8 +108,12 @@ LabelCounts = dict[str, int]
 COUNTS = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
 
 
-def read_label_counts(reply: Reply) -> LabelCounts:
-    return {name: read_whole_number(reply, name) for name in COUNTS}
+def read_label_counts(reply: Reply, most: int) -> LabelCounts:
+    """Read how far a site is, which cannot have been asked for more than `most` images in all."""
+    counts = {name: read_whole_number(reply, name) for name in COUNTS}
+    if max(counts.values()) > most:
+        raise BadReplyError(f"counts more images than the {most} that it can have been asked for")
+    return counts
 
 
 def read_evaluation(reply: Reply, classes: int) -> Evaluation:

@@ -36,7 +36,7 @@ class Correspondence:
         self,
         kind: str,
         sites: Iterable[int],
-        read: Callable[[Reply], T],
+        read: Callable[[int, Reply], T],
         *,
         al_round: int = 0,
         fl_round: int = 0,
@@ -46,7 +46,7 @@ class Correspondence:
     ) -> dict[int, T]:
         """Ask these sites, and return what `read` makes of each reply that came in time and is sound.
 
-        `read` raises BadReplyError for one that is not.
+        `read` is given the site's number, too, and raises BadReplyError for a reply that is not sound.
         """
         requests = {
             k: Request(
@@ -68,10 +68,10 @@ class Correspondence:
                 if reply.problem:
                     known = reply.problem <= len(PROBLEMS)
                     raise BadReplyError(PROBLEMS[reply.problem - 1] if known else "has an unknown problem")
-                sound[k] = read(reply)
+                sound[k] = read(k, reply)
             except BadReplyError as reason:
                 where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
-                self.journal.add_dropped(k, f"{reason} ({where})")
+                self.journal.add_dropped(f"{self.journal.sites[k]} {reason} ({where})")
         return sound
 
     def run_settings(self, site: int) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
 from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
+from fedactive.sites.coordinator.best_model import BestModel
 from fedactive.sites.coordinator.checks import (
     LabelCounts,
     add_up,
-    check_finite,
+    check_effect,
     check_update,
     read_evaluation,
     read_label_counts,
@@ -57,6 +58,7 @@ class Sites:
         self.spec = ModelSpec(e.model, shape, len(plan.images.classes), e.model_options)
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
+        self.best = BestModel(journal.folder, plan.rules.collapse)
 
     def members(self) -> set[int]:
         """The sites that were not dismissed. Nobody waits for the others, and their labels do not count."""
@@ -75,7 +77,7 @@ class Sites:
         found: dict[int, int] = {}
         for _ in keep_looking():
             new = self.online() - found.keys()
-            found |= self.sites.ask("hello", new, lambda reply: read_whole_number(reply, "images"))
+            found |= self.sites.ask("hello", new, lambda _, reply: read_whole_number(reply, "images"))
             members = self.members()
             missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
@@ -98,16 +100,19 @@ class Sites:
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
-        def read_choice(reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
+        def read_counts(k: int, reply: Reply) -> LabelCounts:
+            return read_label_counts(
+                reply, min(self.journal.images[k], al_round * (self.journal.budget or 0))
+            )
+
+        def read_choice(k: int, reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
             measured = read_evaluation(reply, self.spec.classes) if "tested" in reply.values else None
-            return read_label_counts(reply), measured
+            return read_counts(k, reply), measured
 
         def update_counts(sites: set[int], close: bool) -> set[int]:
             """Ask these sites how far they are; return those that are online and did not answer."""
             there, settings = self.online() & sites, {"close": int(close), "deadline": deadline or 0.0}
-            counts = self.sites.ask(
-                "label_status", there, read_label_counts, al_round=al_round, settings=settings
-            )
+            counts = self.sites.ask("label_status", there, read_counts, al_round=al_round, settings=settings)
             asked.update(counts)
             return there - counts.keys()
 
@@ -176,10 +181,14 @@ class Sites:
         updates: dict[int, Update] = {}
         sent, expected_form = self.algorithm.client_view(server), self.algorithm.example_update(server)
 
-        def read_update(reply: Reply) -> Update:
+        def read_update(k: int, reply: Reply) -> Update:
             check_update(reply, server, expected_form, self.plan.rules.largest_step)
-            update = Update(read_whole_number(reply, "samples"), reply.weights, reply.state)
-            check_finite(self.algorithm.server_end(server, [update], self.clients))
+            # A site's weight in the mean is what was counted here, whatever it claims.
+            samples = min(read_whole_number(reply, "samples"), self.counts[k])
+            update = Update(samples, reply.weights, reply.state)
+            both = [update, replace(expected_form, samples=samples)]
+            after = self.algorithm.server_end(server, both, self.clients)
+            check_effect(server, after, self.plan.rules.largest_step)
             return update
 
         for _ in keep_looking():
@@ -200,18 +209,31 @@ class Sites:
             self.journal.update_site(k, al_round=al_round, fl_round=fl_round + 1)
         return [updates[k] for k in sorted(updates)]
 
-    def evaluate(self, weights: Weights, al_round: int, fl_round: int) -> Evaluation | None:
-        """The global model on all sites' test images together; NaN where there are none."""
+    def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation | None]:
+        """The global model on all sites' test images together; NaN where there are none.
+
+        If the accuracy has collapsed, go back to the best model of this AL round.
+        """
         done = fl_round + 1
         if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
-            return None
+            return server, None
         classes = self.spec.classes
         results = self.sites.ask(
-            "evaluate", self.online(), lambda reply: read_evaluation(reply, classes), weights=weights
+            "evaluate",
+            self.online(),
+            lambda _, reply: read_evaluation(reply, classes),
+            weights=server.weights,
         )
         evaluation = add_up(list(results.values()), classes)
+        best = self.best.judge(server, evaluation, al_round, fl_round)
+        if best:
+            then, now = (f"{measured.accuracy:.1%}" for measured in (best.evaluation, evaluation))
+            where = f"AL round {al_round}, FL round {done}"
+            again = f"going on from FL round {best.fl_round + 1}"
+            self.journal.add_dropped(f"the model of {where}: its accuracy fell from {then} to {now}; {again}")
+            server, evaluation = replace(server, weights=best.weights, state=best.state), best.evaluation
         self.journal.set_accuracy(evaluation.accuracy)
-        return evaluation
+        return server, evaluation
 
     def snapshot(self) -> list[State]:
         return []  # each site remembers its own state

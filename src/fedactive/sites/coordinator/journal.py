@@ -97,9 +97,8 @@ class Journal:
         self.status.accuracy = value
         self.write_status()
 
-    def add_dropped(self, number: int, reason: object) -> None:
-        """A site's reply was not used, and why."""
-        sentence = f"{self.sites[number]} {reason}"
+    def add_dropped(self, sentence: str) -> None:
+        """A site's reply or a model was not used, and why."""
         log.warning("dropped: %s", sentence)
         self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence}][-DROPPED_SHOWN:]
         self.write_status()

@@ -55,6 +55,13 @@ class Rules:
         panel=TRAINING,
         low=0.001,
     )
+    collapse: float = option(
+        0.3,
+        "accuracy lost since the best FL round at which a run goes back to that model; 1: never",
+        panel=TRAINING,
+        low=0.01,
+        high=1,
+    )
     clip: float = option(0.0, "norm to which sites clip their updates; 0 leaves them", panel=PRIVACY, low=0)
     noise: float = option(
         0.0, "standard deviation of the noise that sites add to an update, times clip", panel=PRIVACY, low=0
