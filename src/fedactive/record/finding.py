@@ -12,7 +12,7 @@ from fedactive.record.results_file import FILE, Found, read_results
 from fedactive.record.run_reader import read_run
 from fedactive.record.tables import DamagedError, Skipped
 
-THREADS = 2  # more are no faster, as half of the work is Python's
+THREADS = 2  # more are no faster, because half of the work is in Python
 
 
 def runs_in(folder: str | Path) -> Found:
@@ -24,7 +24,7 @@ def runs_in(folder: str | Path) -> Found:
 
 
 def find_runs(paths: Sequence[str | Path]) -> Found:
-    """Read all runs in these paths, and name what else is there: damaged runs, and what is none."""
+    """Read all runs in these paths; `skipped` lists damaged runs and folders that are no runs."""
     found = Found([], [])
     with ThreadPoolExecutor(THREADS) as pool:
         for runs, skipped in pool.map(_read, list(_places(map(expand_home, paths), found.skipped))):
@@ -50,7 +50,7 @@ def _read(place: Path) -> Found:
 
 
 def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
-    """Run folders and folders with a results file: each path itself, or those in it."""
+    """Yield run folders and folders with a results file: each path itself, or those in it."""
     seen = set()
     for path in paths:
         try:
@@ -73,7 +73,7 @@ def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
 
 
 def _problem(folder: Path) -> str:
-    """Why there are no runs right here, if so."""
+    """Say why there are no runs directly in this folder; empty if there are."""
     try:
         here = any((folder / name).exists() for name in ("experiment.toml", FILE))
     except OSError as error:

@@ -47,7 +47,7 @@ def machines(configuration: pd.DataFrame) -> list[Values]:
 
 
 def diverged(configuration: pd.DataFrame) -> list[str]:
-    """The names of runs whose weights became no numbers, where that is known."""
+    """Return the names of runs whose training is known to have diverged."""
     if "diverged" not in configuration:
         return []
     return configuration.loc[configuration["diverged"].notna(), "run"].tolist()
