@@ -50,7 +50,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
         "summary": what_was_run.summary(configuration),
         "common": what_was_run.common_settings(configuration),
         "machines": what_was_run.machines(configuration),
-        "diverged": what_was_run.diverged(configuration),
+        "diverged": what_was_run.diverged_runs(configuration),
         "matrix": penalty_table(penalty_matrix(measured), measured),
         "threshold": PAPER_THRESHOLD,
         "untested": sum(panel["tests"]["untested"] for panel in settings),

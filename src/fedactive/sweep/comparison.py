@@ -71,7 +71,8 @@ class Job:
         return self.experiment.rounds * self.experiment.fl_rounds
 
     def last_line(self) -> str:
-        lines = self.read_log().strip().splitlines()
+        log = self.log.read_bytes()[self.log_begins :] if self.log.exists() else b""
+        lines = log.decode(errors="replace").strip().splitlines()
         reasons = [line for line in lines if line.startswith(ERROR)]  # another process may write here too
         return (reasons or lines or ["no output"])[-1]
 
@@ -81,12 +82,8 @@ class Job:
         if milestone is not None:
             self.fl_rounds = milestone.fl_rounds
             if milestone.accuracy is not None:
-                of = f"{milestone.al_round}/{self.experiment.rounds}"
-                self.note = f"AL {of}  accuracy {milestone.accuracy:.1%}"
-
-    def read_log(self) -> str:
-        log = self.log.read_bytes() if self.log.exists() else b""
-        return log[self.log_begins :].decode(errors="replace")
+                al_round = f"AL {milestone.al_round}/{self.experiment.rounds}"
+                self.note = f"{al_round}  accuracy {milestone.accuracy:.1%}"
 
 
 @dataclass

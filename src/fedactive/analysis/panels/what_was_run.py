@@ -46,7 +46,7 @@ def machines(configuration: pd.DataFrame) -> list[Values]:
     return rows
 
 
-def diverged(configuration: pd.DataFrame) -> list[str]:
+def diverged_runs(configuration: pd.DataFrame) -> list[str]:
     """Return the names of runs whose training is known to have diverged."""
     if "diverged" not in configuration:
         return []

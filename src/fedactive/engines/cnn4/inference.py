@@ -28,7 +28,7 @@ class Inference:
     """Runs cnn4 on batches of one size, for one set of weights at a time."""
 
     def __init__(self, model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe) -> None:
-        self.batch = fitting(images, recipe)
+        self.batch = choose_batch_size(images, recipe)
         recipe = replace(recipe, batch_size=self.batch)
         self.stack = CNN4Stack(model, images, normalise, recipe, 1, (False, False))
         self.graph = record(self.stack.embed) if images.is_cuda else None
@@ -50,7 +50,7 @@ class Inference:
         return F.linear(z, weights["head.weight"], weights["head.bias"]), z
 
 
-def fitting(images: Tensor, recipe: Recipe) -> int:
+def choose_batch_size(images: Tensor, recipe: Recipe) -> int:
     """Choose how many images to take at a time: fewer if memory or the 32-bit count of values limits them."""
     shape = images.shape[1:]
     most = CNN4Stack.most_images(shape)
