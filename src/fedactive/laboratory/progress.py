@@ -102,7 +102,7 @@ def make_progress() -> Progress:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def handle_interrupt() -> Iterator[None]:
     """On Ctrl-C inside the block, say how to resume and end the command."""
     try:
         yield
