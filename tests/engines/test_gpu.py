@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from fedactive.data.dataset import Dataset
-from fedactive.engines import BatchedEngine, SequentialEngine, make_engine, own_stream
+from fedactive.engines import make_engine, own_stream
+from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
 from support.lacking import NO_GPU

@@ -84,15 +84,15 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     experiments, jobs = share_cores(grid, jobs)
     with handle_interrupt():
         finished = Comparison(experiments, jobs, plugin or ()).run()
-    done = [job for job in finished if not job.failed]
+    done = [job.experiment for job in finished if not job.failed]
     if done:
-        curves = learning_curves([job.folder for job in done])
+        curves = learning_curves([e.folder for e in done])
         # A run may have gone further, once.
-        wanted = curves["run"].map({job.folder.resolve().name: job.experiment.rounds for job in done})
+        wanted = curves["run"].map({e.folder.resolve().name: e.rounds for e in done})
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
-        print(f"now: fedactive report {quote(done[0].experiment.runs_dir)} -o report.html")
+        print(f"now: fedactive report {quote(done[0].runs_dir)} -o report.html")
     report_failures(finished)
 
 

@@ -59,7 +59,7 @@ class ProgressFile(Progress):
 
 
 def progress_path(experiment: Experiment) -> Path:
-    return experiment.runs_dir / experiment.name / "progress.json"
+    return experiment.folder / "progress.json"
 
 
 def read_milestone(experiment: Experiment) -> Milestone | None:

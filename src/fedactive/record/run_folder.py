@@ -52,7 +52,7 @@ class Run:
         `data` is the fingerprint of the dataset; None where there is none.
         """
         self.experiment = experiment
-        self.folder = experiment.runs_dir / experiment.name
+        self.folder = experiment.folder
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until close()
@@ -156,9 +156,8 @@ class Run:
 
 def is_finished(experiment: Experiment) -> bool:
     """Return whether nothing is left to do; a table that was deleted has to be written again."""
-    folder = experiment.runs_dir / experiment.name
-    tables = all((folder / f"{name}.parquet").exists() for name in TABLES)
-    return completed_rounds(folder) >= experiment.rounds and tables
+    tables = all((experiment.folder / f"{name}.parquet").exists() for name in TABLES)
+    return completed_rounds(experiment.folder) >= experiment.rounds and tables
 
 
 def completed_rounds(folder: Path) -> int:
@@ -176,18 +175,17 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
 
     A run's folder is named after the names of these: results of other data or code would look the same.
     """
-    folder = experiment.runs_dir / experiment.name
     origin, titles = {"data": data}, {"data": experiment.dataset}
     for registry in REGISTRIES:
         name, options = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         origin[f"{registry.kind}_code"] = registry.code_of(name, options)
         titles[f"{registry.kind}_code"] = f"{registry.kind} {name}"
-    for start in earlier_starts(folder):
+    for start in earlier_starts(experiment.folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
                 raise RunError(
-                    f"{titles[what]} is not the same as when {folder} was begun; delete that folder "
-                    "or choose another --runs-dir"
+                    f"{titles[what]} is not the same as when {experiment.folder} was begun; "
+                    "delete that folder or choose another --runs-dir"
                 )
     return origin
 

@@ -52,10 +52,6 @@ class Job:
     bar: TaskID | None = None  # while it is running
 
     @property
-    def folder(self) -> Path:
-        return self.experiment.runs_dir / self.experiment.name
-
-    @property
     def log(self) -> Path:
         return self.experiment.runs_dir / "logs" / f"{self.experiment.name}.log"
 
@@ -207,9 +203,9 @@ class Comparison:
         job.fl_rounds = job.total
         what = f"failed, see {job.log}"
         if not job.failed:
-            accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
+            accuracy = json.loads((job.experiment.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
-            problem = divergence(Result(job.folder).metrics)
+            problem = divergence(Result(job.experiment.folder).metrics)
             what = f"done in {seconds:.0f} s" + (f"; {problem}" if problem else "")
         self.say(f"{job.caption}: {job.note}  {what}")
 
