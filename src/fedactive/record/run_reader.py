@@ -124,6 +124,8 @@ def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRou
         al_round, fl_round = _integers(table, "al_round", 0), _integers(table, "fl_round", 0, absent=0)
         labelled, client = (_integers(table, name, -1, absent=-1) for name in ("labelled", "client"))
         values = {name: np.asarray(table[name], dtype=np.float64) for name in METRICS}
+        for name, metric in METRICS.items():  # of all FL rounds; a run keeps only means over the last ones
+            in_range(name, values[name], metric.low, metric.high)
         of_classes = _class_accuracy(table)
         whole, local = (np.flatnonzero(pc.equal(table["model"], which)) for which in ("global", "local"))
         require(whole.size > 0, "it has no row of the global model")

@@ -64,11 +64,8 @@ class State:
 
     def metrics(self) -> pd.DataFrame:
         """Make a row for each evaluated model: the global one by FL round, local-only ones by query."""
-        labelled: dict[int, int] = {}
-        total = 0
-        for al_round, query, _ in self.queries:
-            total += len(query.samples)
-            labelled[al_round] = total
+        asked = pd.DataFrame([(r, len(q.samples)) for r, q, _ in self.queries], columns=["al_round", "count"])
+        labelled = asked.groupby("al_round")["count"].sum().cumsum()
         # Evaluations that an earlier version put into a checkpoint lack newer metrics.
         table = pd.DataFrame(self.evaluations, columns=list(metrics_columns()))
         table["labelled"] = table["al_round"].map(labelled)
