@@ -31,7 +31,7 @@ class Inference:
         self.batch = choose_batch_size(images, recipe)
         recipe = replace(recipe, batch_size=self.batch)
         self.stack = CNN4Stack(model, images, normalise, recipe, 1, (False, False))
-        self.graph = record(self.stack.embed) if images.is_cuda else None
+        self.embed = record(self.stack.embed, images.device)
 
     def __call__(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
         stack = self.stack
@@ -40,10 +40,7 @@ class Inference:
         embeddings = []
         for part in pixels.split(self.batch):
             stack.batch[0, : len(part)] = stack.normalise(part).permute(0, 2, 3, 1)
-            if self.graph:
-                self.graph.replay()
-            else:
-                stack.embed()
+            self.embed()
             z = stack.x[4][0, : len(part)]  # places before channels; the model has channels first
             embeddings.append(z.movedim(-1, 1).flatten(1).to(torch.float32, copy=True))
         z = torch.cat(embeddings)
