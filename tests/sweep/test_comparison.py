@@ -73,7 +73,7 @@ class Deadly(STRATEGIES["random"]):
     assert not other.failed
     assert "the process of this run died" in other.log.read_text()
     alone = run(small(**longer, runs_dir=tmp_path / "alone"))
-    pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.folder / "metrics.parquet"))
+    pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.experiment.folder / "metrics.parquet"))
 
 
 def test_a_damaged_folder_stops_nobody(tmp_path, small):
