@@ -44,7 +44,7 @@ def read_results(folder: Path) -> Found:
     with reading(folder, FILE):
         schema = pq.read_schema(path)
         if not FORMAT.items() <= (schema.metadata or {}).items():
-            raise ValueError("it is no results file of this version of fedactive")
+            raise ValueError("it is not a results file of this version of fedactive")
         # Settings are the columns between the name and the facts; they may be those of another version.
         settings = schema.names[1 : schema.names.index(FACTS[0])]
         columns = results_columns({}) | {name: schema.field(name).type for name in settings}
