@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 from fedactive.data.dataset import Dataset
-from fedactive.engines import BatchedEngine, SequentialEngine, make_engine, own_stream
+from fedactive.engines import make_engine, own_stream
+from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.evaluation import evaluate
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import Classifier, ModelSpec, register
