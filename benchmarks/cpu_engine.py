@@ -19,7 +19,9 @@ import typer
 from torch import Tensor
 
 from fedactive.data import Dataset
-from fedactive.engines import Engine, ParallelEngine, SequentialEngine, usable_cores
+from fedactive.engines import Engine, usable_cores
+from fedactive.engines.parallel import ParallelEngine
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
 from fedactive.record.environment import cpu_name

@@ -26,8 +26,9 @@ import torch
 import typer
 
 from fedactive.analysis.curves import learning_curves
-from fedactive.engines import BatchedEngine, Engine, SequentialEngine, own_stream
-from fedactive.engines.batched import saved_bytes
+from fedactive.engines import Engine, own_stream
+from fedactive.engines.batched import BatchedEngine, saved_bytes
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.weights import to_device

@@ -21,20 +21,14 @@ if TYPE_CHECKING:
     from fedactive.laboratory.run import Result, run
     from fedactive.progress import Silent
 
-
-MODULES = {
-    "Experiment": "experiment",
-    "Result": "laboratory.run",
-    "Silent": "progress",
-    "run": "laboratory.run",
-}
+LAZY = {"Experiment": "experiment", "Result": "laboratory.run", "Silent": "progress", "run": "laboratory.run"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the public names when first used: the command line and worker processes start without them."""
-    if name not in MODULES:
+    if name not in LAZY:
         raise AttributeError(f"module 'fedactive' has no attribute {name!r}")
-    return getattr(import_module(f"fedactive.{MODULES[name]}"), name)
+    return getattr(import_module(f"fedactive.{LAZY[name]}"), name)
 
 
 def __dir__() -> list[str]:

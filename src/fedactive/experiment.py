@@ -179,6 +179,11 @@ class Experiment:
         return f"{short_name(self.dataset)}-{self.strategy}-{self.selector}-s{self.seed}-{self.hash}"
 
     @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.runs_dir / self.name
+
+    @property
     def hash(self) -> str:
         """Ten hexadecimal digits: a hash of the fields that decide the result, not of where it is computed.
 

@@ -25,7 +25,7 @@ class Query:
     scores: Tensor
 
 
-# What a query spends its time on, as a run's records name it. Evaluations are no part of the query.
+# The phases of a query, as a run's records name them. Evaluations are not part of the query.
 LOCAL_ONLY_TRAINING, SCORING, SELECTION = QUERY_PHASES = ("local-only training", "scoring", "selection")
 
 

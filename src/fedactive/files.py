@@ -68,7 +68,7 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, field: str, absent: Any) -> Any:
-    """Read one field of a JSON file of ours, which has the type of `absent`; that if there is no file yet."""
+    """Read one field of a JSON file of ours; `absent`, which has the same type, if there is no file yet."""
     if not path.exists():
         return absent
     try:

@@ -43,7 +43,7 @@ def test_the_page_says_what_was_run(made):
     assert runs.configuration["hardware"].iloc[0] in page
     for name in runs.configuration["run"]:
         assert f"<summary>{name}</summary>" in page
-    assert "holiday &lt;photos&gt; is no run folder: it has no experiment.toml." in page
+    assert "holiday &lt;photos&gt; is not a run folder: it has no experiment.toml." in page
 
 
 def test_the_page_needs_nothing_else(made):

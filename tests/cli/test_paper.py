@@ -176,7 +176,7 @@ def test_a_figure_of_the_first_seeds_goes_as_far_as_they_do(store, runs, tmp_pat
 def test_a_mistyped_folder_is_an_error(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    for given, problem in (("nope", "nope does not exist"), ("file", "file is no folder")):
+    for given, problem in (("nope", "nope does not exist"), ("file", "file is not a folder")):
         done = CliRunner().invoke(app, [*command, "--from", given])
         assert isinstance(done.exception, UserError)
         assert str(done.exception) == problem

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from fedactive.engines import BatchedEngine, SequentialEngine
+from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.plan import Row, plan_steps
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.batches import mirrored, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec

@@ -4,11 +4,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch import nn
 
 from fedactive.data.dataset import Dataset
-from fedactive.engines import BatchedEngine, SequentialEngine, make_engine, own_stream
+from fedactive.engines import make_engine, own_stream
+from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.sequential import SequentialEngine
+from fedactive.evaluation import evaluate
 from fedactive.federated.local_sgd import LocalJob, Recipe
-from fedactive.models import ModelSpec
+from fedactive.models import Classifier, ModelSpec, register
+from fedactive.registry import load_plugin
+from support.documents import plugin_from
 from support.lacking import NO_GPU
 
 pytestmark = [
@@ -66,6 +72,83 @@ def test_inference_agrees_with_the_sequential_engine():
     with BatchedEngine(spec, data, recipe, GPU) as engine:
         for one, other in zip(expected, engine.infer(weights, pixels), strict=True):
             assert (one - other).norm() < 5e-3 * one.norm()
+
+
+def test_an_evaluation_counts_what_inference_says():
+    spec, data, recipe = ModelSpec("cnn4", (3, 32, 32), 10), noise(), Recipe(precision="bf16")
+    weights = jobs(spec, (1,))[0].start
+    with BatchedEngine(spec, data, recipe, GPU) as engine:
+        logits, _ = engine.infer(weights, data.test_images.to(GPU))
+        found, wanted = engine.evaluate(weights), evaluate(logits.cpu(), data.test_labels, 10)
+    assert (found.tested, found.right, found.predicted) == (wanted.tested, wanted.right, wanted.predicted)
+    assert found.loss == pytest.approx(wanted.loss)
+
+
+class Masked(Classifier):
+    """Two layers; buffers of three kinds, which its output depends on."""
+
+    name, summary, paper = "masked", "", ""
+
+    def __init__(self, image_shape, classes):
+        super().__init__()
+        self.layer = nn.Linear(image_shape[0], 6)
+        self.head = nn.Linear(6, classes)
+        self.register_buffer("table", torch.linspace(1, 2, 6, dtype=torch.float64))
+        self.register_buffer("mask", torch.tensor([True, False, True, True, False, True]))
+        self.register_buffer("number", torch.tensor(3, dtype=torch.int16))
+
+    def embed(self, images):
+        z = self.layer(images.mean((2, 3))) * self.table.float() + self.number
+        return z.where(self.mask, 0.0)
+
+
+def test_buffers_of_any_kind_are_used_and_kept():
+    register(Masked)
+    spec, data, recipe = ModelSpec("masked", (3, 32, 32), 10), noise(), Recipe()
+    work = jobs(spec, (128, 64, 33))
+    wanted = SequentialEngine(spec, data, recipe, GPU).train(work)
+    with BatchedEngine(spec, data, recipe, GPU) as engine:
+        found = engine.train(work)
+    for one, other in zip(wanted, found, strict=True):
+        assert furthest(one.weights, other.weights) < 1e-4
+        for name in ("table", "mask", "number"):
+            assert other.weights[name].dtype == work[0].start[name].dtype
+            assert torch.equal(other.weights[name], work[0].start[name])
+
+
+class Dropping(Masked):
+    """Draws random numbers in training, which clients that share steps cannot."""
+
+    name = "dropping"
+
+    def embed(self, images):
+        return nn.functional.dropout(super().embed(images), 0.5, self.training)
+
+
+def test_clients_with_dropout_are_trained_one_after_another_and_draw_from_their_seeds():
+    register(Dropping)
+    spec, data, recipe = ModelSpec("dropping", (3, 32, 32), 10), noise(), Recipe()
+    work = jobs(spec, (128, 64))
+    before = torch.cuda.get_rng_state()
+    with pytest.warns(UserWarning, match="one after another: model dropping .* draws random numbers"):
+        engine = make_engine(spec, data, recipe, "cuda", 0, 2)
+    assert isinstance(engine, SequentialEngine)
+    forwards, backwards = engine.train(work), engine.train(work[::-1])[::-1]
+    for job, a, b in zip(work, forwards, backwards, strict=True):
+        assert furthest(a.weights, b.weights) < 1e-6
+        assert furthest(a.weights, job.start) > 1e-3
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+def test_the_documents_transformer_agrees_with_the_sequential_engine(tmp_path):
+    load_plugin(plugin_from("MODELS.md", tmp_path))
+    spec, data, recipe = ModelSpec("vit", (3, 32, 32), 10), noise(), Recipe()
+    work = jobs(spec, (64, 33))
+    wanted = SequentialEngine(spec, data, recipe, GPU).train(work)
+    with make_engine(spec, data, recipe, "cuda", 0, 2) as engine:
+        assert isinstance(engine, BatchedEngine)
+        for one, other in zip(wanted, engine.train(work), strict=True):
+            assert furthest(one.weights, other.weights) < 1e-4
 
 
 @pytest.mark.parametrize(("model", "precision"), [("cnn4", "bf16"), ("resnet18", "bf16")])

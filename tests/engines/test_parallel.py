@@ -10,7 +10,9 @@ from multiprocessing import Pipe
 import pytest
 import torch
 
-from fedactive.engines import ParallelEngine, SequentialEngine, make_engine
+from fedactive.engines import make_engine
+from fedactive.engines.parallel import ParallelEngine
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec

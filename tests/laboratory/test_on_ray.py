@@ -37,7 +37,7 @@ def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert_same(laboratory.Result(there.runs_dir / there.name), laboratory.run(here))
+    assert_same(laboratory.Result(there.folder), laboratory.run(here))
 
     further = {"rounds": 3, "federation": "simulation"}
     assert_same(laboratory.run(replace(there, **further)), laboratory.run(replace(here, **further)))

@@ -9,7 +9,10 @@ import torch
 from torch import nn
 
 from fedactive.data.preprocess import Normalise
-from fedactive.engines import BatchedEngine, ParallelEngine, SequentialEngine, make_engine
+from fedactive.engines import make_engine
+from fedactive.engines.batched import BatchedEngine
+from fedactive.engines.parallel import ParallelEngine
+from fedactive.engines.sequential import SequentialEngine
 from fedactive.errors import UserError
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.laboratory.run import run

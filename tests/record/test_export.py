@@ -150,7 +150,7 @@ def test_what_cannot_be_used_is_named(store, runs, results, tmp_path):
     assert reasons[begun] == "has not completed an AL round yet"
     assert reasons[damaged].startswith("has an unreadable metrics.parquet: ")
     assert reasons[tmp_path / "holiday"].endswith("and holds no runs")
-    with pytest.raises(RunError, match=r"no run to export: .*holiday is no run folder"):
+    with pytest.raises(RunError, match=r"no run to export: .*holiday is not a run folder"):
         export([tmp_path / "holiday"], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 

@@ -147,7 +147,7 @@ def begun_just_now(folder):
     ("damage", "reason"),
     [
         (lambda f: (f / "done.json").unlink(), "is not finished; start its command again to resume it"),
-        (lambda f: (f / "experiment.toml").unlink(), "is no run folder: it has no experiment.toml"),
+        (lambda f: (f / "experiment.toml").unlink(), "is not a run folder: it has no experiment.toml"),
         (other_format, "has format 99; this version of fedactive reads format 1"),
         (lambda f: (f / "done.json").write_text("[]"), "has an unreadable done.json"),
         (cut_in_half("environment.json"), "has an unreadable environment.json"),
@@ -183,7 +183,7 @@ def test_paths_that_are_no_folders_of_runs_are_named(finished, tmp_path):
     (tmp_path / "empty").mkdir()
     read = read_runs([finished, tmp_path / "empty", tmp_path / "missing"])
     assert dict(read.skipped) == {
-        tmp_path / "empty": "is no run folder (it has no experiment.toml) and holds no runs",
+        tmp_path / "empty": "is not a run folder (it has no experiment.toml) and holds no runs",
         tmp_path / "missing": "cannot be opened: No such file or directory",
     }
 
@@ -200,7 +200,7 @@ def test_a_folder_of_runs_among_runs_is_told_from_other_folders(finished, tmp_pa
     shutil.copytree(one(finished), tmp_path / "runs" / "one")
     ((folder, why),) = read_runs([tmp_path / "runs"]).skipped
     assert folder.name == "demo"
-    assert why == "is a folder of runs; name it, too, to have them"
+    assert why == "is a folder of runs; name it, too, to read them"
 
 
 def test_nothing_usable_is_an_error(tmp_path):

@@ -199,7 +199,7 @@ def interrupted(small, monkeypatch):
     experiment = small()
     with pytest.raises(KeyboardInterrupt):
         run(experiment, StopAt(2, 1))
-    return experiment, experiment.runs_dir / experiment.name
+    return experiment, experiment.folder
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,13 @@ class Deadly(STRATEGIES["random"]):
     assert not other.failed
     assert "the process of this run died" in other.log.read_text()
     alone = run(small(**longer, runs_dir=tmp_path / "alone"))
-    pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.folder / "metrics.parquet"))
+    pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(other.experiment.folder / "metrics.parquet"))
 
 
 def test_a_damaged_folder_stops_nobody(tmp_path, small):
     damaged = small(strategy="random", seed=2, rounds=1, fl_rounds=1)
-    (damaged.runs_dir / damaged.name).mkdir(parents=True)
-    (damaged.runs_dir / damaged.name / "done.json").write_text("{")
+    damaged.folder.mkdir(parents=True)
+    (damaged.folder / "done.json").write_text("{")
     one, other = Comparison([damaged, replace(damaged, seed=1)], 1, console=Console(file=io.StringIO())).run()
     assert one.failed
     assert "done.json is damaged; delete it and run again" in one.last_line()

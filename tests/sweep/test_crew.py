@@ -39,7 +39,7 @@ def test_runs_of_a_crew_are_the_same_as_runs_alone(crew, tmp_path, small):
     turns = [crew.start(configured(e, tmp_path)) for e in experiments]
     assert [wait(turn) for turn in turns] == [0, 0, 0]
     for e in experiments:
-        together = pd.read_parquet(e.runs_dir / e.name / "metrics.parquet")
+        together = pd.read_parquet(e.folder / "metrics.parquet")
         alone = run(small(strategy=e.strategy, rounds=2, fl_rounds=2, runs_dir=tmp_path / "alone"))
         pd.testing.assert_frame_equal(alone.metrics, together)
         assert "AL round 2/2, test accuracy" in (tmp_path / f"{e.name}.log").read_text()

@@ -55,7 +55,7 @@ def percents(values: np.ndarray) -> list[str]:
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
     """Draw a line for each strategy, with its name at the end; the band spans the seeds."""
-    with saved(path, (8, 5)) as figure:
+    with figure_file(path, (8, 5)) as figure:
         axes = figure.subplots()
         means = mean_curves(curves)
         # By sorted names, so that a strategy looks the same in every picture of the same strategies.
@@ -91,7 +91,7 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
 
 
 @contextmanager
-def saved(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
+def figure_file(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     """Yield a figure to draw on, and save it at the end of the block; text stays text in svg files.
 
     The same figure gives the same file: without a date or random names.

@@ -1,9 +1,9 @@
-"""How diverse labelled and queried sets are: balance of their classes, and nearness to the pool's clusters.
+"""Measure how diverse labelled and queried sets are: class balance, and distance to the pool's clusters.
 
 The earth mover's distance between classes that are all equally far apart is the total variation distance
 ½·Σ|p_c - 1/C|, from 0 (balanced) to 1 - 1/C (one class only)
 (Kim et al., Re-thinking Federated Active Learning based on Inter-class Diversity, CVPR 2023, Appendix B).
-All of this works on counts of labels: classes in the last axis, clients in the one before.
+Functions take counts of labels, with classes in the last axis and clients in the one before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERYONE = "all"  # the last row of a matrix
 
 
 def class_emd(counts: ArrayLike) -> NDArray[np.float64]:
-    """EMD to uniform of each set; a set without samples has no distribution, so NaN."""
+    """Compute the EMD of each set to the uniform distribution; NaN for a set without samples."""
     n = np.asarray(counts, dtype=np.float64)
     size = n.sum(axis=-1, keepdims=True)
     p = np.divide(n, size, out=np.full_like(n, np.nan), where=size > 0)
@@ -31,23 +31,20 @@ def class_emd(counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def local_emd(counts: ArrayLike) -> NDArray[np.float64]:
-    """Mean over the clients that have labels of the EMD of each one's own; NaN if none has any."""
-    emd = class_emd(counts)
-    has = ~np.isnan(emd)
-    clients = has.sum(axis=-1)
-    total = np.where(has, emd, 0).sum(axis=-1)
-    return np.asarray(np.divide(total, clients, out=np.full(clients.shape, np.nan), where=clients > 0))
+    """Compute the mean EMD of the clients' own labels, over the clients that have labels; NaN if none has."""
+    known = np.ma.masked_invalid(class_emd(counts))
+    return np.ma.filled(known.mean(axis=-1), np.nan)
 
 
 def global_emd(counts: ArrayLike) -> NDArray[np.float64]:
-    """EMD of all clients' labels together."""
+    """Compute the EMD of all clients' labels together."""
     return class_emd(np.asarray(counts).sum(axis=-2))
 
 
 def emd_by_round(queried: Counts) -> pd.DataFrame:
-    """`al_round, what, local, global`: EMD of each round's query sets and of all that is labelled by then.
+    """Make a table `al_round, what, local, global`: EMD of each round's query sets and of the labelled sets.
 
-    `queried` are counts by AL round, client and class. A round in which nobody asked has no sets, so NaN.
+    `queried` are counts by AL round, client and class. In a round without queries, that of query sets is NaN.
     """
     R = len(queried)
     sets = np.stack([queried.cumsum(axis=0), queried])
@@ -62,12 +59,12 @@ def emd_by_round(queried: Counts) -> pd.DataFrame:
 
 
 def count_matrix(labelled: Counts) -> pd.DataFrame:
-    """Labels of each client (rows k1, k2 ...) by class (columns c1, c2 ...), and of all (the last row)."""
+    """Make a table of labels by client (rows k1, k2 ...) and class (columns c1, c2 ...); last row: all."""
     return _matrix(labelled, labelled.sum(axis=0))
 
 
 def accuracy_matrix(local_only: ArrayLike, whole: ArrayLike) -> pd.DataFrame:
-    """Class-wise test accuracy in percent: a row per client's local-only model, then the global model's."""
+    """Make a table of accuracy by class in percent: the clients' local-only models, then the global model."""
     return _matrix(100 * np.asarray(local_only), 100 * np.asarray(whole))
 
 
@@ -80,11 +77,11 @@ def _matrix(clients: NDArray[np.generic], everyone: NDArray[np.generic]) -> pd.D
 def transport_cost(
     points: NDArray[np.floating], cluster: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """M of the paper's Remark 2 (Eq. 10), and what it would be if every query served its own cluster.
+    """Compute M of the paper's Remark 2 (Eq. 10), and Σ_x ‖x - its own centroid‖² over the queries x.
 
     M is the least total squared distance of a one-to-one mapping between the centroids of the (non-empty)
-    clusters and the queries; the second number is Σ_x ‖x - its own centroid‖². It never exceeds M as long as
-    every point belongs to its nearest centroid, and the two are equal if no two queries share a cluster.
+    clusters and the queries. If every point belongs to its nearest centroid, the second number is at most M,
+    and the two are equal if no two queries share a cluster.
     """
     names, cluster = np.unique(cluster, return_inverse=True)
     if len(chosen) != len(names):
@@ -101,19 +98,19 @@ def transport_cost(
 
 
 def local_emd_in(run: StoredRun, al_round: int) -> float:
-    """Mean over clients of the EMD of their labels so far; NaN where only the sites know labels."""
+    """Compute the local EMD of all labels so far; NaN where only the sites know labels."""
     return float(local_emd(run.labelled(al_round))) if run.queried.size else math.nan
 
 
 def global_emd_in(run: StoredRun, al_round: int) -> float:
-    """EMD of all clients' labels so far; NaN where only the sites know labels."""
+    """Compute the global EMD of all labels so far; NaN where only the sites know labels."""
     return float(global_emd(run.labelled(al_round))) if run.queried.size else math.nan
 
 
 def matrices_in(run: StoredRun, al_round: int) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Labels and class-wise accuracy by client, if local-only models were trained on that round's labels.
+    """Make the tables of labels and of accuracy by client and class; None without local-only models.
 
-    They are trained at the next query, by strategies that use them.
+    Strategies that use these models train them at the next query.
     """
     this = run.al_rounds[al_round - 1]
     if not this.local_class_accuracy or not run.queried.size:

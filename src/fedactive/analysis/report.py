@@ -1,7 +1,7 @@
-"""The report: one self-contained HTML page of any number of runs, with what they say and how sure that is.
+"""Write the report: one self-contained HTML page about any number of runs.
 
-Its parts are in `panels`, each with its numbers and pictures; this module brings them into the order of the
-page, whose form is in report.html.jinja.
+Its parts are in `panels`, each with its numbers and pictures. This module puts them together; the page's
+template is report.html.jinja.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = No
         files("fedactive.analysis").joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
     page = template.render(_page(runs, data_dir))
-    write_output(output, page.encode(errors="replace"))  # a folder may be named in no character set
+    write_output(output, page.encode(errors="replace"))  # a folder's name may have bytes that are no text
     return runs
 
 
@@ -50,7 +50,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
         "summary": what_was_run.summary(configuration),
         "common": what_was_run.common_settings(configuration),
         "machines": what_was_run.machines(configuration),
-        "diverged": what_was_run.diverged(configuration),
+        "diverged": what_was_run.diverged_runs(configuration),
         "matrix": penalty_table(penalty_matrix(measured), measured),
         "threshold": PAPER_THRESHOLD,
         "untested": sum(panel["tests"]["untested"] for panel in settings),
@@ -61,7 +61,7 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
 
 
 def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list[Values]:
-    """The panels of every setting; statistics are computed once for all of them."""
+    """Make the panels of each setting; statistics are computed once for all of them."""
     styles = {name: k for k, name in enumerate(sorted(runs.configuration["label"].unique()))}
     rng = np.random.default_rng(0)
     accuracy = band_of(measured, rng)

@@ -1,9 +1,9 @@
-"""Many finished runs as a few tidy tables; what cannot be used is named with its reason."""
+"""Read finished runs into a few tables, and list what was skipped with the reason."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ UNFINISHED, TO_RESUME = "is not finished", "; start its command again to resume 
 
 @dataclass(frozen=True)
 class Runs:
-    """Finished runs; `run` is everywhere the run's name."""
+    """Finished runs; the column `run` is always the run's name."""
 
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, where, hardware, dates
     # `run, setting, strategy, seed, al_round, labels, labelled`, and a column per metric; NaN: unknown
@@ -41,7 +41,7 @@ def read_runs(paths: Sequence[str | Path]) -> Runs:
     skipped += copies + conflicts
     if not kept:
         raise RunError(f"there is no finished run to read: {summarise(skipped)}")
-    runs = dict(_named(kept.values()))
+    runs = _by_name(kept.values())
     configuration = _configuration(runs)
     return Runs(
         configuration=configuration,
@@ -52,12 +52,14 @@ def read_runs(paths: Sequence[str | Path]) -> Runs:
     )
 
 
-def _named(runs: Iterable[StoredRun]) -> Iterator[tuple[str, StoredRun]]:
-    """Runs by names that tell them apart, should folders have been renamed."""
+def _by_name(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
+    """Number runs of the same name: folders may have been renamed."""
+    named: dict[str, StoredRun] = {}
     count: Counter[str] = Counter()
     for run in runs:
         count[run.name] += 1
-        yield run.name if count[run.name] == 1 else f"{run.name} ({count[run.name]})", run
+        named[run.name if count[run.name] == 1 else f"{run.name} ({count[run.name]})"] = run
+    return named
 
 
 def _seconds(runs: Mapping[str, StoredRun]) -> pd.DataFrame:

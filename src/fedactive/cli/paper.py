@@ -68,7 +68,7 @@ def run(
 
     First it says how many they are and how long they take.
     """
-    from fedactive.laboratory.progress import resumable
+    from fedactive.laboratory.progress import handle_interrupt
     from fedactive.paper.estimate import estimate
     from fedactive.paper.reproduce import begins, experiments, remaining
     from fedactive.sweep.comparison import Comparison, report_failures
@@ -96,7 +96,7 @@ def run(
     if trial:
         print(estimate(wanted), flush=True)
     if missing:
-        with resumable():
+        with handle_interrupt():
             finished = Comparison(*share_cores(missing, jobs)).run()
         report_failures(finished)
     if comparable:

@@ -42,12 +42,12 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
 
     # Below, so that a mistake is answered without them.
     from fedactive.cli.tables import print_result
-    from fedactive.laboratory.progress import make_progress, resumable
+    from fedactive.laboratory.progress import handle_interrupt, make_progress
     from fedactive.laboratory.run import run as run_experiment
     from fedactive.record.run_folder import is_finished
 
     finished = is_finished(experiment)
-    with resumable():
+    with handle_interrupt():
         result = run_experiment(experiment, make_progress())
     if finished:
         print("nothing was left to run: this run was finished before")
@@ -69,7 +69,7 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     """
     from fedactive.analysis.curves import learning_curves
     from fedactive.cli.tables import print_accuracy
-    from fedactive.laboratory.progress import resumable
+    from fedactive.laboratory.progress import handle_interrupt
     from fedactive.sweep.comparison import Comparison, report_failures
     from fedactive.sweep.grid import expand, require_data, share_cores
 
@@ -82,17 +82,17 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     grid = expand(parse_toml(read_config(config)) | given)
     require_data(grid)
     experiments, jobs = share_cores(grid, jobs)
-    with resumable():
+    with handle_interrupt():
         finished = Comparison(experiments, jobs, plugin or ()).run()
-    done = [job for job in finished if not job.failed]
+    done = [job.experiment for job in finished if not job.failed]
     if done:
-        curves = learning_curves([job.folder for job in done])
+        curves = learning_curves([e.folder for e in done])
         # A run may have gone further, once.
-        wanted = curves["run"].map({job.folder.resolve().name: job.experiment.rounds for job in done})
+        wanted = curves["run"].map({e.folder.resolve().name: e.rounds for e in done})
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
             print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
-        print(f"now: fedactive report {quote(done[0].experiment.runs_dir)} -o report.html")
+        print(f"now: fedactive report {quote(done[0].runs_dir)} -o report.html")
     report_failures(finished)
 
 

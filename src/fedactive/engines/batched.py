@@ -1,4 +1,4 @@
-"""Train all clients at once on a GPU, where data, batches and early stopping stay; the host replays graphs.
+"""Train all clients at once on a GPU. Data, batches and early stopping stay there; the host replays graphs.
 
 Memory for K clients of P parameters and batches of B, beside the dataset, in bytes:
 

@@ -69,7 +69,7 @@ class Stack(ABC):
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
         self.enough = torch.full((width,), torch.inf, device=device)  # the accuracy at which they do
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.run_step: Callable[[], None] | None = None  # made by the first `load`
         _, channels, height, breadth = images.shape
         rows = (width, recipe.batch_size)
         self.batch = torch.zeros(*rows, height, breadth, channels, dtype=self.dtype(), device=device)
@@ -91,8 +91,9 @@ class Stack(ABC):
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
         """Begin these jobs; the rest of the stack's width does nothing."""
-        if self.graph is None and self.parameters.is_cuda:
-            self.graph = record(self.whole_step)  # no client is active yet, so recording changes no weights
+        if self.run_step is None:
+            # No client is active yet, so recording changes no weights.
+            self.run_step = record(self.whole_step, self.images.device)
         # Nearly always all clients start from the same weights, which are then copied here only once.
         self.begin(0, jobs[0].start)
         for rows in (self.parameters, self.statistics, *self.buffers.values()):
@@ -142,11 +143,9 @@ class Stack(ABC):
 
     def step(self, row: Tensor) -> None:
         """Make one step of every client, as this row of the plan says."""
+        assert self.run_step is not None
         self.row.copy_(row)
-        if self.graph is None:
-            self.whole_step()
-        else:
-            self.graph.replay()
+        self.run_step()
 
     def whole_step(self) -> None:
         self.fetch()
@@ -216,8 +215,10 @@ class Stack(ABC):
         return logits
 
 
-def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Record a CUDA graph of this work: all its kernels, to be started by one call."""
+def record(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """Record a CUDA graph of this work, to start all its kernels by one call; on a CPU, return the work."""
+    if device.type != "cuda":
+        return work
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with COMPILING:
@@ -228,4 +229,4 @@ def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may work meanwhile
             work()
-    return graph
+    return graph.replay

@@ -60,16 +60,13 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
     def text() -> Column:
         return Column(no_wrap=console.width >= beside + max(map(len, captions), default=0))
 
-    def number() -> Column:
-        return Column(no_wrap=True)
-
     return RichProgress(
         TextColumn("{task.description}", table_column=text(), markup=False),
         BarColumn(bar_width=None),
-        MofNCompleteColumn(table_column=number()),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[note]}", table_column=text(), markup=False),
-        TimeElapsedColumn(table_column=number()),
-        TimeRemainingColumn(table_column=number()),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
         console=console,
         speed_estimate_period=SECONDS_OF_SPEED,
     )
@@ -102,7 +99,7 @@ def make_progress() -> Progress:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def handle_interrupt() -> Iterator[None]:
     """On Ctrl-C inside the block, say how to resume and end the command."""
     try:
         yield

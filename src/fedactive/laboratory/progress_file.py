@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedactive.errors import RunError
@@ -43,7 +43,7 @@ class ProgressFile(Progress):
     def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
         per_al_round = self.experiment.fl_rounds
         done = (al_round - 1) * per_al_round + fl_round + 1
-        self.milestone = replace(self.milestone, fl_rounds=done, al_round=al_round, accuracy=accuracy)
+        self.milestone = Milestone(done, al_round, accuracy)
         if fl_round + 1 == per_al_round or time.monotonic() >= self.written + SECONDS_BETWEEN_WRITES:
             self.write()
         self.other.on_evaluation(al_round, fl_round, accuracy)
@@ -59,7 +59,7 @@ class ProgressFile(Progress):
 
 
 def progress_path(experiment: Experiment) -> Path:
-    return experiment.runs_dir / experiment.name / "progress.json"
+    return experiment.folder / "progress.json"
 
 
 def read_milestone(experiment: Experiment) -> Milestone | None:

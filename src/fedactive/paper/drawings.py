@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fedactive.analysis.curves import MARKERS, PALETTE, saved
+from fedactive.analysis.curves import MARKERS, PALETTE, figure_file
 from fedactive.analysis.diversity import Counts
 from fedactive.analysis.significance import AVERAGE
 from fedactive.paper.settings import COMPARED
@@ -32,7 +32,7 @@ Matrices = tuple[pd.DataFrame, pd.DataFrame]  # labels, and class-wise accuracy
 
 def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
     """Draw Figure 2, from `comparison.observation`: above zero the global model is the better selector."""
-    with saved(path, (7, 4)) as figure:
+    with figure_file(path, (7, 4)) as figure:
         axes = figure.subplots()
         gaps = gaps.dropna(subset="gap")
         place = {rho: i for i, rho in enumerate(sorted(gaps["rho"].unique()))}
@@ -54,7 +54,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
 
 def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
     """Draw Figure 3: how many labels of each class a client has, and how well its model knows the class."""
-    with saved(path, (11, 4.6 * len(matrices))) as figure:
+    with figure_file(path, (11, 4.6 * len(matrices))) as figure:
         grid = figure.subplots(len(matrices), 2, squeeze=False)
         for (left, right), (where, (counts, accuracy)) in zip(grid, matrices.items(), strict=True):
             # The last row holds all clients' labels: its colours would drown theirs.
@@ -69,7 +69,7 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
     rows = sorted({rho for rho, _ in counts})
     columns = sorted({alpha for _, alpha in counts})
     most = max(int(n.max()) for n in counts.values())
-    with saved(path, (3.4 * len(columns), 3.2 * len(rows))) as figure:
+    with figure_file(path, (3.4 * len(columns), 3.2 * len(rows))) as figure:
         grid = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
         for (rho, alpha), n in counts.items():
             axes = grid[rows.index(rho), columns.index(alpha)]
@@ -93,7 +93,7 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
 
     Columns name their number of settings where these differ: in few settings there are few defeats.
     """
-    with saved(path, (7 * len(matrices), 6)) as figure:
+    with figure_file(path, (7 * len(matrices), 6)) as figure:
         grid = figure.subplots(1, len(matrices), squeeze=False)[0]
         for axes, (name, matrix) in zip(grid, matrices.items(), strict=True):
             counts = matrix.attrs["counts"]
@@ -114,7 +114,7 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
     groups = list(shares.groupby(["category", "value"], sort=False))
     columns = 4
     rows = -(-len(groups) // columns)
-    with saved(path, (14, 2.6 * rows)) as figure:
+    with figure_file(path, (14, 2.6 * rows)) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         baselines = [name for name in COMPARED if name in set(shares["baseline"])]
         for axes, ((category, value), part) in zip(grid, groups, strict=False):
@@ -143,7 +143,7 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
     the two points by which strategies differ. The number of seeds is shown once, or with each name where they
     differ, since means over different seeds do not compare.
     """
-    with saved(path, (14, 5 * len(curves))) as figure:
+    with figure_file(path, (14, 5 * len(curves))) as figure:
         grid = figure.subplots(len(curves), 2, squeeze=False)
         for (left, right), (title, own) in zip(grid, curves.items(), strict=True):
             lines = {
@@ -198,7 +198,7 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
     """
     groups = list(table.groupby("labelled_percent", sort=False))
     kinds = {"ours": ("here", "o", PALETTE[0], PALETTE[0]), "paper": ("paper", "D", "none", "black")}
-    with saved(path, (5 * len(groups), 5)) as figure:
+    with figure_file(path, (5 * len(groups), 5)) as figure:
         grid = figure.subplots(1, len(groups), sharey=True, sharex=True, squeeze=False)[0]
         for axes, (percent, part) in zip(grid, groups, strict=True):
             places = np.arange(len(part))

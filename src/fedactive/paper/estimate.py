@@ -76,7 +76,7 @@ def remaining_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...]
     total: dict[tuple[object, ...], Work] = {}
     for e in experiments:
         try:
-            done = read_run(e.runs_dir / e.name).rounds
+            done = read_run(e.folder).rounds
         except DamagedError:
             done = 0  # there is no run yet, or none that can be read
         first = first_round_file(e)

@@ -1,4 +1,4 @@
-"""Gather runs from anywhere in a results file."""
+"""Collect runs in a results file."""
 
 from __future__ import annotations
 
@@ -14,43 +14,41 @@ from fedactive.record.tables import Skipped, summarise
 
 
 class Exported(NamedTuple):
-    runs: int  # now in the file
+    runs: int  # in the file now
     added: int
-    replaced: int  # by one that got as far or further
-    changed: Skipped  # those among them that had other results
+    replaced: int  # by a copy that got as far or further
+    changed: Skipped  # replaced ones that had other results
     skipped: Skipped
 
 
 def export(sources: Sequence[Path], folder: Path) -> Exported:
     """Add the runs in `sources` (run folders, folders of them, results folders) to the folder's results file.
 
-    A run that is there already is replaced, unless the one in the file got further.
+    A run that the file has already is replaced, unless the one in the file got further.
     """
     found, skipped = find_runs(sources)
     skipped += [run.remark(problem) for run in found if (problem := _problem(run))]
     given, _, conflicts = drop_copies(run for run in found if not _problem(run))
-    skipped += conflicts
-    there = read_results(folder)
-    skipped += there.skipped
-    kept = {run.identity: run for run in there.runs}
+    file, there = folder / FILE, read_results(folder)
+    skipped += conflicts + there.skipped
     if newer := [run for run in there.runs if run.unknown]:
-        raise RunError(f"{folder / FILE} is not changed: {newer[0].name} {_problem(newer[0])}")
-    before = len(kept)
-    new = {i: run for i, run in given.items() if i not in kept or run.progress >= kept[i].progress}
-    replaced = new.keys() & kept.keys()
-    other = f"replaces the same run in {folder / FILE}, which had other results"
-    changed = [new[i].remark(other) for i in new if i in replaced and not agree(new[i], kept[i])]
-    for identity in given.keys() - new.keys():
-        skipped.append(given[identity].remark(f"got less far than the same run in {folder / FILE}"))
-    kept |= new
-    if not kept:
+        raise RunError(f"{file} is not changed: {newer[0].name} {_problem(newer[0])}")
+    before = {run.identity: run for run in there.runs}
+    new = {i: run for i, run in given.items() if i not in before or run.progress >= before[i].progress}
+    replaced = new.keys() & before.keys()
+    other = f"replaces the same run in {file}, which had other results"
+    changed = [new[i].remark(other) for i in new if i in replaced and not agree(new[i], before[i])]
+    shorter = given.keys() - new.keys()
+    skipped += [given[i].remark(f"got less far than the same run in {file}") for i in shorter]
+    after = before | new
+    if not after:
         raise RunError(f"there is no run to export: {summarise(skipped)}")
-    write_results(kept.values(), folder)
-    return Exported(len(kept), len(kept) - before, len(replaced), changed, skipped)
+    write_results(after.values(), folder)
+    return Exported(len(after), len(after) - len(before), len(replaced), changed, skipped)
 
 
 def _problem(run: StoredRun) -> str:
-    """Why the run cannot be exported, if so."""
+    """Say why the run cannot be exported; empty if it can."""
     if run.unknown:
         return run.unknown_settings
     return "" if run.rounds else "has not completed an AL round yet"

@@ -12,19 +12,19 @@ from fedactive.record.results_file import FILE, Found, read_results
 from fedactive.record.run_reader import read_run
 from fedactive.record.tables import DamagedError, Skipped
 
-THREADS = 2  # more are no faster, as half of the work is Python's
+THREADS = 2  # more are no faster, because half of the work is in Python
 
 
 def runs_in(folder: str | Path) -> Found:
     """Read all runs in a folder, which must be there."""
     folder = expand_home(folder)
     if not folder.is_dir():
-        raise RunError(f"{folder} {'is no folder' if folder.exists() else 'does not exist'}")
+        raise RunError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
     return find_runs([folder])
 
 
 def find_runs(paths: Sequence[str | Path]) -> Found:
-    """Read all runs in these paths, and name what else is there: damaged runs, and what is none."""
+    """Read all runs in these paths; `skipped` lists damaged runs and other folders."""
     found = Found([], [])
     with ThreadPoolExecutor(THREADS) as pool:
         for runs, skipped in pool.map(_read, list(_places(map(expand_home, paths), found.skipped))):
@@ -50,20 +50,20 @@ def _read(place: Path) -> Found:
 
 
 def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
-    """Run folders and folders with a results file: each path itself, or those in it."""
+    """Yield run folders and folders with a results file: each path itself, or those in it."""
     seen = set()
     for path in paths:
         try:
             folders = [] if _problem(path) else [path]
             if not (path / "experiment.toml").exists():
-                folders += [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
+                # `logs` and hidden folders such as .first-rounds are beside runs.
+                others = (f for f in sorted(path.iterdir()) if f.name != "logs" and f.name[0] != ".")
+                folders += filter(Path.is_dir, others)
         except OSError as error:
             skipped.append((path, f"cannot be opened: {error.strerror}"))
             continue
-        # `logs` and hidden folders such as .first-rounds lie beside runs.
-        folders = [f for f in folders if f == path or (f.name != "logs" and f.name[0] != ".")]
         if not folders:
-            skipped.append((path, "is no run folder (it has no experiment.toml) and holds no runs"))
+            skipped.append((path, "is not a run folder (it has no experiment.toml) and holds no runs"))
         for folder in folders:
             if problem := _problem(folder):
                 skipped.append((folder, problem))
@@ -73,11 +73,11 @@ def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
 
 
 def _problem(folder: Path) -> str:
-    """Why there are no runs right here, if so."""
+    """Say why there are no runs directly in this folder; empty if there are."""
     try:
         here = any((folder / name).exists() for name in ("experiment.toml", FILE))
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
     if not here and any(folder.glob("*/experiment.toml")):
-        return "is a folder of runs; name it, too, to have them"
-    return "" if here else "is no run folder: it has no experiment.toml"
+        return "is a folder of runs; name it, too, to read them"
+    return "" if here else "is not a run folder: it has no experiment.toml"

@@ -1,7 +1,8 @@
-"""Many runs in one Parquet file, small enough to commit: what tables and figures need, and no checkpoints.
+"""The results file: many runs in one Parquet file that is small enough to commit.
 
-One row per run and completed AL round: the run's settings (not its paths), hardware, software, dates and
-number of samples, then the fields of `ALRound`. What repeats from row to row takes no room in a Parquet file.
+It has what tables and figures need, and no checkpoints: a row for each run and completed AL round with the
+run's settings (not its paths), hardware, software, dates and number of samples, then the fields of `ALRound`.
+Values that are repeated from row to row take no room in a Parquet file.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Found(NamedTuple):
 
 
 def read_results(folder: Path) -> Found:
-    """Read a folder's results file: its sound runs, and what is wrong with the others.
+    """Read the sound runs of a folder's results file, and say what is wrong with the others.
 
-    None if it has no such file; DamagedError if it cannot be read at all.
+    Without such a file there are none. DamagedError if the file cannot be read at all.
     """
     path, found = folder / FILE, Found([], [])
     if not path.exists():
@@ -43,11 +44,10 @@ def read_results(folder: Path) -> Found:
     with reading(folder, FILE):
         schema = pq.read_schema(path)
         if not FORMAT.items() <= (schema.metadata or {}).items():
-            raise ValueError("it is no results file of this version of fedactive")
-        results = results_columns({})
-        # Settings stand between the name and the facts; they may be those of another version.
+            raise ValueError("it is not a results file of this version of fedactive")
+        # Settings are the columns between the name and the facts; they may be those of another version.
         settings = schema.names[1 : schema.names.index(FACTS[0])]
-        columns = results | {name: schema.field(name).type for name in settings}
+        columns = results_columns({}) | {name: schema.field(name).type for name in settings}
         rows = read_table(path, columns, newer_columns()).to_pylist()
     for own in _split(rows):
         try:
@@ -58,7 +58,7 @@ def read_results(folder: Path) -> Found:
 
 
 def _split(rows: list[Row]) -> list[list[Row]]:
-    """The rows of each run, which `write_results` keeps together; two runs may have the same name."""
+    """Return the rows of each run, which are next to each other. Two runs may have the same name."""
     runs: list[list[Row]] = []
     for row in rows:
         if runs and row["run"] == runs[-1][0]["run"] and row["al_round"] != 1:
@@ -97,12 +97,8 @@ def _al_round(row: Row) -> ALRound:
         local_class_accuracy=[_floats(own) for own in row["local_class_accuracy"]],
         queried=row["queried"],
         seconds=dict(row["seconds"]),
-        metrics={name: _float(row[name]) for name in METRICS if name != "accuracy"},
+        metrics={name: _floats([row[name]])[0] for name in METRICS if name != "accuracy"},
     )
-
-
-def _float(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _floats(values: Iterable[float | None]) -> list[float]:

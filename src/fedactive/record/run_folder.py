@@ -1,4 +1,4 @@
-"""The run folder: everything a run decided is on disk, and a run killed at any moment goes on from there.
+"""The run folder: everything a run decided is on disk, so that a killed run can be resumed.
 
 experiment.toml       the configuration
 environment.json      versions, hardware and source revision at each start
@@ -9,8 +9,7 @@ timings.parquet       seconds per AL round and phase
 checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
 done.json             only when the run has ended: how many AL rounds it has
 
-Beside the run folders, `.first-rounds` keeps the state after AL round 1, in which strategies do not differ,
-each with the data that it comes from.
+Beside the run folders, `.first-rounds` keeps states after AL round 1, which is the same for all strategies.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ class Run:
     """One run folder, held by one process at a time."""
 
     def __init__(self, experiment: Experiment, data: str | None = None) -> None:
-        """Open the experiment's folder, new or begun; `state` is where it has got to.
+        """Open the experiment's folder; `state` is where the run begins or goes on.
 
-        `data` is the fingerprint of its dataset, where there is one.
+        `data` is the fingerprint of the dataset; None where there is none.
         """
         self.experiment = experiment
-        self.folder = experiment.runs_dir / experiment.name
+        self.folder = experiment.folder
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until close()
@@ -76,7 +75,7 @@ class Run:
             raise
 
     def begin(self, pools: Sequence[np.ndarray], device: str, engine: str) -> None:
-        """Write down what is decided before the first round, and the environment of this start."""
+        """Write what is decided before the first round, and the environment of this start."""
         write_atomically(self.folder / "experiment.toml", self.experiment.to_toml().encode())
         clients = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
         self.write_table("clients", pd.DataFrame({"client": clients, "sample": np.concatenate(pools)}))
@@ -85,7 +84,7 @@ class Run:
         write_json(self.folder / "environment.json", {"format": FORMAT, "starts": starts})
 
     def save_if_due(self) -> None:
-        """Checkpoint, unless the last one is recent: the rounds since then can be run again exactly."""
+        """Save a checkpoint, unless the last one is recent: a resumed run repeats rounds exactly."""
         if time.monotonic() - self.saved_at >= SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 
@@ -98,23 +97,23 @@ class Run:
         self.saved_at = time.monotonic()
 
     def share_first_round(self) -> None:
-        """Leave the state after AL round 1 to other strategies of the same seed and setting."""
+        """Save the state after AL round 1 for other strategies of the same seed and setting."""
         path, origin = first_round_file(self.experiment), first_round_origin(self.origin)
         if origin and read_first_round(path, origin) is None:
             content = origin.encode() + b"\n" + checkpoint_bytes(self.state)
-            with suppress(OSError, RunError):  # it only saves others time: a full disk is no reason to end
+            with suppress(OSError, RunError):  # it only saves time: the run goes on if the disk is full
                 path.parent.mkdir(exist_ok=True)
-                # Written in the run's own folder: another run may be doing the same just now.
+                # Written in the run's own folder first: another run may be doing the same.
                 os.replace(write_partial(self.folder / path.name, content), path)
 
     def write_results(self) -> None:
-        """The tables, of the AL rounds that are complete."""
+        """Write the tables of the AL rounds that are complete."""
         for name, table in TABLES.items():
             whole = table(self.state)
             self.write_table(name, whole[whole["al_round"] < self.state.al_round])
 
     def finish(self) -> None:
-        """Mark the run complete; from now on the folder is only read."""
+        """Mark the run as finished; the folder is not changed any more."""
         self.write_results()
         last = self.state.al_round - 1
         summary = {
@@ -137,21 +136,16 @@ class Run:
 
     def load_checkpoint(self) -> State:
         current, previous = self.checkpoints
-        # A kill between the two renames of save() leaves the previous checkpoint alone: it is as good.
+        # If save() is killed between its two renames, there is only the previous checkpoint.
         path = current if current.exists() else previous
         if not path.exists():
-            begun = read_first_round(first_round_file(self.experiment), first_round_origin(self.origin))
-            begun = begun or State()
-            begun.seconds.clear()  # of another run
-            return begun
+            shared = read_first_round(first_round_file(self.experiment), first_round_origin(self.origin))
+            return replace(shared, seconds={}) if shared else State()  # the seconds are of another run
         state = read_checkpoint(path)
         if state is None:
-            other = "to start anew"
-            if path == current and previous.exists():
-                other = f"to go on from {previous.name}"
-            raise RunError(
-                f"{path} is damaged; move it away and run again {other} (nothing else was touched)"
-            )
+            older = path == current and previous.exists()
+            then = f"to go on from {previous.name}" if older else "to start anew"
+            raise RunError(f"{path} is damaged; move it away and run again {then} (nothing else was touched)")
         return state
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
@@ -161,14 +155,13 @@ class Run:
 
 
 def is_finished(experiment: Experiment) -> bool:
-    """Is there nothing left to do? A table that was deleted is to be written again."""
-    folder = experiment.runs_dir / experiment.name
-    tables = all((folder / f"{name}.parquet").exists() for name in TABLES)
-    return completed_rounds(folder) >= experiment.rounds and tables
+    """Return whether nothing is left to do; a table that was deleted has to be written again."""
+    tables = all((experiment.folder / f"{name}.parquet").exists() for name in TABLES)
+    return completed_rounds(experiment.folder) >= experiment.rounds and tables
 
 
 def completed_rounds(folder: Path) -> int:
-    """AL rounds of a run that has ended, 0 for one that has not; asking for more prolongs it."""
+    """Return the AL rounds of a run that has ended, 0 for one that has not; more rounds can extend it."""
     return int(read_json(folder / "done.json", "al_rounds", 0))
 
 
@@ -178,40 +171,39 @@ def earlier_starts(folder: Path) -> list[dict[str, Any]]:
 
 
 def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, str | None]:
-    """What a run is made of beside its configuration: the strategy's code, if not ours, and the dataset.
+    """Return hashes of the dataset and of plugins' code; RunError if they were others at earlier starts.
 
-    Results are filed under the names of these. Those of other code or data must not pass for new ones.
+    A run's folder is named after the names of these: results of other data or code would look the same.
     """
-    folder = experiment.runs_dir / experiment.name
     origin, titles = {"data": data}, {"data": experiment.dataset}
     for registry in REGISTRIES:
         name, options = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         origin[f"{registry.kind}_code"] = registry.code_of(name, options)
         titles[f"{registry.kind}_code"] = f"{registry.kind} {name}"
-    for start in earlier_starts(folder):
+    for start in earlier_starts(experiment.folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
                 raise RunError(
-                    f"{titles[what]} is not the same as when {folder} was begun; delete that folder "
-                    "or choose another --runs-dir"
+                    f"{titles[what]} is not the same as when {experiment.folder} was begun; "
+                    "delete that folder or choose another --runs-dir"
                 )
     return origin
 
 
 def first_round_file(experiment: Experiment) -> Path:
-    """Where the state after AL round 1 is shared: it depends on everything but the strategy."""
+    """Return the file of the shared state after AL round 1, which depends on all but the strategy."""
     common = replace(experiment, strategy="random", selector="auto", strategy_options="")
     return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
 
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:
-    """What AL round 1 was made of beside its configuration; empty where the data are not known."""
+    """Return the origin of AL round 1, which no strategy affects; empty where the data are not known."""
     parts = (origin["data"], origin["algorithm_code"], origin["model_code"])
     return " ".join(filter(None, parts)) if origin["data"] else ""
 
 
 def read_first_round(path: Path, origin: str) -> State | None:
-    """The shared state after AL round 1; None if there is none, or it is damaged or of another origin."""
+    """Read the shared state after AL round 1; None if it is missing, damaged or of another origin."""
     if not origin or not path.exists():
         return None
     found, _, checkpoint = path.read_bytes().partition(b"\n")
@@ -226,7 +218,7 @@ def checkpoint_bytes(state: State) -> bytes:
 
 
 def read_checkpoint(path: Path) -> State | None:
-    """The state in a checkpoint, or None if the file is damaged."""
+    """Read the state in a checkpoint; None if the file is damaged."""
     return state_in(path.read_bytes())
 
 

@@ -1,7 +1,7 @@
-"""Read a run folder, of a run that is finished, stopped, or going on just now.
+"""Read the folder of a run that is finished, stopped or still running.
 
-Settings are read as they stand, not as an Experiment: a strategy may be a plugin that is not loaded here. The
-labelled samples, 40,000 in a run of cifar10, are counted while they are read, and not kept.
+Settings are not read into an Experiment, because a strategy may be a plugin that is not loaded here. Of the
+labelled samples, 40,000 in a run of cifar10, only counts are kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_run(folder: Path) -> StoredRun:
     settings = _read_settings(folder)
     finished, ended_after = _read_end(folder)
     if finished is None and not (folder / "timings.parquet").exists():  # the last table to be written
-        # The first AL round is going on; what comes before it may be missing, too.
+        # The first AL round is not complete; earlier files may be missing, too.
         return StoredRun(folder, name, settings, [])
     facts = _read_starts(folder) | {"finished": finished}
     with reading(folder, "clients.parquet") as file:
@@ -73,7 +73,7 @@ def _read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _read_end(folder: Path) -> tuple[str | None, int | None]:
-    """When the run ended, and after how many AL rounds; None if it has not."""
+    """Return when the run ended and after how many AL rounds; None, None if it has not."""
     if not (folder / "done.json").exists():
         return None, None
     with reading(folder, "done.json") as file:
@@ -82,12 +82,12 @@ def _read_end(folder: Path) -> tuple[str | None, int | None]:
             reads = f"this version of fedactive reads format {FORMAT}"
             raise DamagedError(folder, f"has format {str(done['format'])[:20]}; {reads}")
         ended_after = done["al_rounds"]
-        require(type(ended_after) is int and ended_after > 0, "its al_rounds are no number of AL rounds")
+        require(type(ended_after) is int and ended_after > 0, "its al_rounds is not a positive whole number")
         return check_date(done["finished"]), ended_after
 
 
 def _read_starts(folder: Path) -> dict[str, str | None]:
-    """Hardware, software and date; a run may have gone on elsewhere after it was stopped."""
+    """Return hardware, software and date; a run that was stopped may have been resumed elsewhere."""
     with reading(folder, "environment.json") as file:
         starts = json.loads(file.read_text(encoding="utf-8"))["starts"]
         facts = {
@@ -96,7 +96,7 @@ def _read_starts(folder: Path) -> dict[str, str | None]:
             "started": check_date(starts[0]["started"]),
         }
         for text in facts.values():
-            text.encode()  # half a character of JSON's cannot be written anywhere
+            text.encode()  # fails for half of a surrogate pair, which JSON allows but no file can hold
         return dict(facts)
 
 
@@ -118,12 +118,14 @@ def _software(start: Mapping[str, Any]) -> str:
 
 
 def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRound], str]:
-    """The AL rounds as far as they are measured, and in which one training diverged, if so."""
+    """Return the AL rounds that are measured, and in which one training diverged; empty if in none."""
     with reading(folder, "metrics.parquet") as file:
         table = read_table(file, metrics_columns(), optional=METRICS.keys() - {"accuracy", "loss"})
         al_round, fl_round = _integers(table, "al_round", 0), _integers(table, "fl_round", 0, absent=0)
         labelled, client = (_integers(table, name, -1, absent=-1) for name in ("labelled", "client"))
         values = {name: np.asarray(table[name], dtype=np.float64) for name in METRICS}
+        for name, metric in METRICS.items():  # of all FL rounds; a run keeps only means over the last ones
+            in_range(name, values[name], metric.low, metric.high)
         of_classes = _class_accuracy(table)
         whole, local = (np.flatnonzero(pc.equal(table["model"], which)) for which in ("global", "local"))
         require(whole.size > 0, "it has no row of the global model")
@@ -156,9 +158,9 @@ def _read_metrics(folder: Path, settings: Mapping[str, Any]) -> tuple[list[ALRou
 def _read_queried(
     folder: Path, al_rounds: list[ALRound], settings: Mapping[str, Any]
 ) -> list[list[list[int]]]:
-    """Labels by AL round, client and class; nothing in each round where only the sites know them.
+    """Count labels by AL round, client and class; a round is empty where only the sites know labels.
 
-    There may be fewer rounds than are measured: a run that is going on may be writing its tables just now.
+    There may be fewer rounds than are measured, because a run may be writing its tables at this moment.
     """
     classes = len(al_rounds[0].class_accuracy)
     with reading(folder, "selections.parquet") as file:
@@ -169,14 +171,14 @@ def _read_queried(
         al_round = _integers(table, "al_round", 1, len(al_rounds))
         client = _integers(table, "client", 0, settings["clients"] - 1)
         counts = query_counts(al_round, client, label, classes)
-    # Rounds at the end in which nobody had samples left to ask for.
+    # The last rounds in which no client had samples left to query.
     idle = [r for r in al_rounds[len(counts) :] if r.labelled == counts.sum()]
     nothing = np.zeros(counts.shape[1:], np.int64).tolist()
     return [*counts.tolist(), *[nothing] * len(idle)]
 
 
 def query_counts(al_round: Counts, client: Counts, label: Counts, classes: int) -> Counts:
-    """Count labels by AL round (the first is row 0), client and class, of samples labelled one by one."""
+    """Count labels by AL round (the first is row 0), client and class; there is one entry per sample."""
     shape = (int(al_round.max()), int(client.max()) + 1, classes)
     require(math.prod(shape) <= MOST_COUNTS, f"{shape[1]} clients are too many")
     place = ((al_round - 1) * shape[1] + client) * shape[2] + label
@@ -184,7 +186,7 @@ def query_counts(al_round: Counts, client: Counts, label: Counts, classes: int) 
 
 
 def _read_seconds(folder: Path) -> dict[int, dict[str, float]]:
-    """By AL round and phase."""
+    """Return seconds by AL round and phase."""
     with reading(folder, "timings.parquet") as file:
         table = read_table(file, TIMINGS)
         require(not any(column.null_count for column in table.columns), "values are missing")
@@ -195,7 +197,7 @@ def _read_seconds(folder: Path) -> dict[int, dict[str, float]]:
 
 
 def read_selections(folder: Path) -> pa.Table:
-    """Which samples were queried, in a table of SELECTIONS."""
+    """Read which samples were queried; the columns are those of SELECTIONS."""
     with reading(folder, "selections.parquet") as file:
         table = read_table(file, SELECTIONS)
         for name in SELECTIONS:
@@ -209,7 +211,7 @@ def read_selections(folder: Path) -> pa.Table:
 def _integers(
     table: pa.Table, name: str, low: int, high: float = math.inf, absent: int | None = None
 ) -> Counts:
-    """A column of whole numbers in that range; nulls are `absent`, or not allowed."""
+    """Return a column of whole numbers in that range; nulls become `absent`, or are refused if it is None."""
     column = table[name]
     if column.null_count:
         require(absent is not None, f"{name} is missing in places")
@@ -220,7 +222,7 @@ def _integers(
 
 
 def _by_round(rows: Counts, al_round: Counts, within: Counts) -> dict[int, Counts]:
-    """The row numbers of each AL round, ordered by what tells its rows apart."""
+    """Return the row numbers of each AL round, ordered by `within`, which no two rows of a round share."""
     rows = rows[np.lexsort((within[rows], al_round[rows]))]
     again = (np.diff(al_round[rows]) == 0) & (np.diff(within[rows]) == 0)
     require(not again.any(), "there are two rows for one model of an AL round")
@@ -229,7 +231,7 @@ def _by_round(rows: Counts, al_round: Counts, within: Counts) -> dict[int, Count
 
 
 def _class_accuracy(table: pa.Table) -> NDArray[np.float64]:
-    """One row per model; NaN where a class has no test images."""
+    """Return a row for each model; NaN where a class has no test images."""
     column = table["class_accuracy"]
     flat = np.asarray(pc.list_flatten(column), dtype=np.float64)
     lengths = np.unique(pc.list_value_length(column))

@@ -28,26 +28,26 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """Above a column of a table for people."""
+        """The heading of a column in a report."""
         return f"{self.title} (%)" if self.percent else self.title
 
     @property
     def scale(self) -> int:
-        """From the value to what people are shown."""
+        """What to multiply the value by, to show it."""
         return 100 if self.percent else 1
 
     def show(self, scaled: float) -> str:
-        """Write such a number; a dash if it is not known."""
+        """Format a scaled value; a dash if it is not known."""
         return "–" if math.isnan(scaled) else f"{scaled:.1f}" if self.percent else f"{scaled:.3f}"
 
 
 def balanced_accuracy(evaluation: Evaluation) -> float:
-    """The mean of the classes' accuracies, over those that have test images."""
+    """Compute the mean of the classes' accuracies, over those that have test images."""
     return _mean([share for share in evaluation.class_accuracy if not math.isnan(share)])
 
 
 def macro_f1(evaluation: Evaluation) -> float:
-    """The mean of the classes' F1 = 2·right / (tested + predicted), over those that occur in either."""
+    """Compute the mean of the classes' F1 = 2·right / (tested + predicted), over those that occur."""
     counts = zip(evaluation.right, evaluation.tested, evaluation.predicted, strict=True)
     return _mean([2 * right / (tested + guessed) for right, tested, guessed in counts if tested + guessed])
 
@@ -74,7 +74,7 @@ def measure(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def metrics_columns() -> dict[str, pa.DataType]:
-    """The columns of metrics.parquet: one row per evaluated model."""
+    """Return the columns of metrics.parquet, which has a row for each evaluated model."""
     return {
         "al_round": pa.int64(),
         "fl_round": pa.int64(),  # of the global model
@@ -93,10 +93,10 @@ FACTS = ("hardware", "software", "started", "finished")
 
 
 def results_columns(settings: dict[str, Any]) -> dict[str, pa.DataType]:
-    """The columns of a results file: one row per run and completed AL round.
+    """Return the columns of a results file, which has a row for each run and completed AL round.
 
-    `settings` are those that decide results, with their defaults. A metric is the mean of the last FL rounds;
-    of the accuracy there is every FL round.
+    `settings` are those that decide results, with their defaults. The accuracy is a list over all FL rounds,
+    other metrics are means over the last ones.
     """
     kinds = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     shares = pa.list_(pa.float64())
@@ -118,5 +118,5 @@ def results_columns(settings: dict[str, Any]) -> dict[str, pa.DataType]:
 
 
 def newer_columns() -> set[str]:
-    """Those columns of a results file that an older one may lack."""
+    """Return the columns that an older results file may lack."""
     return {"samples", "ended_after", *METRICS} - {"accuracy"}

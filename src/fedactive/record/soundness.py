@@ -1,4 +1,4 @@
-"""Can a run be true? Its settings and numbers are checked once, wherever they were read from."""
+"""Check the settings and numbers of a run that was read, from a run folder or from a results file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fedactive.record.tables import DamagedError
 # Names are not checked: a strategy may be a plugin that is not loaded here.
 SETTINGS = {i.name: replace(i, choices=None) for i in options_of(Experiment) if i.identity}
 LARGEST = 2**63 - 1
-NEEDED = ("dataset", "strategy", "seed")  # no default can stand for these
+NEEDED = ("dataset", "strategy", "seed")  # every run has these; all others may be defaults
 
 
 def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in today's words, of the right types; an exception says which is wrong."""
+    """Return the settings as this version writes them; an exception says which one is wrong."""
     for name in NEEDED:
         if name not in given:
             raise KeyError(name)
@@ -42,7 +42,7 @@ def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_run(run: StoredRun) -> StoredRun:
-    """Return the run; DamagedError says what of its numbers cannot be true."""
+    """Return the run; DamagedError says which of its numbers cannot be true."""
     try:
         _check_rounds(run)
     except (ValueError, TypeError) as error:
@@ -85,7 +85,7 @@ def _check_rounds(run: StoredRun) -> None:
         require(queried.shape[1] <= shape[0] and queried.shape[2] == shape[1], "classes or clients differ")
         bought = queried.sum(axis=(1, 2)).cumsum()
         require(bool((bought == labelled).all()), "labels by class do not add up to all labels")
-        # Only the field, where labels are not known, may have no test images.
+        # Only between sites, where labels are not known, may test images be missing.
         require(not np.isnan(accuracy).any(), "it has no accuracy, or one that is not a number")
     seconds = numbers([value for r in rounds for value in r.seconds.values()])
     in_range("seconds", seconds, 0, 1e12)
@@ -107,7 +107,7 @@ def check_sequence(al_rounds: Sequence[int]) -> None:
 
 
 def in_range(what: str, values: NDArray[Any], low: float, high: float) -> None:
-    """Unknown values, NaN, are in every range."""
+    """Raise ValueError if a value is not in the range; NaN, an unknown value, is allowed."""
     wrong = values[(values < low) | (values > high)]
     if wrong.size:
         raise ValueError(f"{what} {wrong.flat[0]:g}, possible is {low:g} to {high:g}")

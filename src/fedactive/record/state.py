@@ -63,19 +63,16 @@ class State:
     # --- as tidy tables
 
     def metrics(self) -> pd.DataFrame:
-        """One row per evaluated model: the global one after each FL round, local-only ones at each query."""
-        labelled: dict[int, int] = {}
-        total = 0
-        for al_round, query, _ in self.queries:
-            total += len(query.samples)
-            labelled[al_round] = total
+        """Make a row for each evaluated model: the global one by FL round, local-only ones by query."""
+        asked = pd.DataFrame([(r, len(q.samples)) for r, q, _ in self.queries], columns=["al_round", "count"])
+        labelled = asked.groupby("al_round")["count"].sum().cumsum()
         # Evaluations that an earlier version put into a checkpoint lack newer metrics.
         table = pd.DataFrame(self.evaluations, columns=list(metrics_columns()))
         table["labelled"] = table["al_round"].map(labelled)
         return table.astype({"fl_round": "Int64", "client": "Int64", **dict.fromkeys(METRICS, float)})
 
     def selections(self) -> pd.DataFrame:
-        """One row per labelled sample: when, by whom, which, its label, the strategy's score."""
+        """Make a row for each labelled sample: AL round, client, rank, sample, label, score."""
         parts = [
             pd.DataFrame(
                 {
@@ -110,7 +107,7 @@ class State:
     def from_plain(cls, plain: dict[str, Any]) -> State:
         state = cls(**plain)
         if server := plain["server"]:
-            # Checkpoints of version 0.1 have SCAFFOLD's variates by themselves, not in a group of that name.
+            # In checkpoints of version 0.1, SCAFFOLD's variates are the state itself, not a group of it.
             old = "control" in server
             state.server = Server(
                 server["weights"], state=as_control_group(server["control"]) if old else server["state"]
@@ -125,7 +122,7 @@ def as_control_group(control: Weights) -> AlgorithmState:
 
 
 def round_accuracy(metrics: pd.DataFrame) -> pd.Series:
-    """Test accuracy of the global model by AL round."""
+    """Compute the test accuracy of the global model by AL round."""
     table = metrics[metrics["model"] == "global"].set_index("fl_round")
     return table.groupby("al_round")["accuracy"].apply(
         lambda measured: mean_of_last(by_fl_round(measured.index, measured))
@@ -133,7 +130,7 @@ def round_accuracy(metrics: pd.DataFrame) -> pd.Series:
 
 
 def by_fl_round(fl_round: ArrayLike, accuracy: ArrayLike) -> list[float]:
-    """The accuracy after each FL round from the first on, NaN where none was measured, as between sites."""
+    """List the accuracy after each FL round; NaN where it was not measured, as may be between sites."""
     rounds = np.asarray(fl_round, dtype=np.int64)
     measured = np.full(rounds.max(), math.nan)
     measured[rounds - 1] = accuracy
@@ -142,14 +139,14 @@ def by_fl_round(fl_round: ArrayLike, accuracy: ArrayLike) -> list[float]:
 
 
 def mean_of_last(accuracy: Sequence[float]) -> float:
-    """The accuracy of an AL round: the mean over its last five FL rounds, of those that were measured."""
+    """Compute the accuracy of an AL round: the mean of what was measured in its last five FL rounds."""
     last = np.array(accuracy[-LAST_FL_ROUNDS:], dtype=np.float64)
     known = last[~np.isnan(last)]
     return float(known.mean()) if len(known) else math.nan
 
 
 def divergence(metrics: pd.DataFrame) -> str:
-    """A sentence if training has left numbers behind: such a model still has an accuracy, of one class."""
+    """Say in which round training diverged; empty if in none. Such a model has no loss, but an accuracy."""
     lost = metrics[(metrics["model"] == "global") & metrics["accuracy"].notna() & metrics["loss"].isna()]
     if lost.empty:
         return ""

@@ -1,6 +1,6 @@
-"""One run as it was read, from a run folder or from a results file: what analyses need of its AL rounds.
+"""One run as it was read from a run folder or a results file: what analyses need of its AL rounds.
 
-A run counts as far as it has got.
+It may be unfinished: it has the AL rounds that are complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Identity = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class ALRound:
-    """What a completed AL round has left."""
+    """The results of a completed AL round."""
 
     al_round: int
     labelled: int  # by all clients, so far
@@ -43,7 +43,7 @@ class ALRound:
     metrics: dict[str, float] = field(default_factory=dict)  # the other metrics, as `measure` has them
 
     def measure(self, metric: str) -> float:
-        """The mean of a metric of the global model over the last FL rounds; NaN if it is not known."""
+        """Return the mean of a global model's metric over the last FL rounds; NaN if it is not known."""
         return mean_of_last(self.accuracy) if metric == "accuracy" else self.metrics.get(metric, math.nan)
 
 
@@ -59,9 +59,10 @@ class StoredRun:
 
     @cached_property
     def identity(self) -> Identity:
-        """What two runs must share to be the same; settings newer than the run are defaults.
+        """The settings that decide the results: two runs with the same ones are copies of one run.
 
-        Of a file of the user's own that is name and content, wherever it lies.
+        Settings newer than the run have their defaults. A dataset in a file of the user's own counts by name
+        and content, wherever it lies.
         """
         known = DEFAULTS | self.settings
         known["dataset"] = short_name(known["dataset"])
@@ -69,12 +70,12 @@ class StoredRun:
 
     @property
     def unknown(self) -> list[str]:
-        """Settings that decide its results in a way that this version does not know."""
+        """The names of settings that this version does not know."""
         return sorted(self.settings.keys() - DEFAULTS.keys() - MACHINE)
 
     @property
     def unknown_settings(self) -> str:
-        """Why a run with such settings cannot be told from others."""
+        """Why a run with such settings cannot be used."""
         return f"has settings that this version of fedactive does not know: {', '.join(self.unknown)}"
 
     @property
@@ -88,35 +89,35 @@ class StoredRun:
 
     @property
     def finished(self) -> str | None:
-        """When it had completed all AL rounds that it was to have; None if it has not."""
+        """When it completed its last AL round; None if it is not finished."""
         return self.facts.get("finished")
 
     @property
     def progress(self) -> tuple[int, bool]:
-        """How far it has got, to compare copies by."""
+        """How far it has got; copies are compared by this."""
         return self.rounds, self.finished is not None
 
     def remark(self, what: str) -> tuple[Path, str]:
-        """Say something about this run, for a list of what is skipped; a results file has other runs, too."""
+        """Make an entry of `Skipped` about this run; in a results file, it also needs the run's name."""
         return self.where, what if self.has_folder else f"has {self.name}, which {what}"
 
     @property
     def has_folder(self) -> bool:
-        """Or else it is one of many in a results file."""
+        """Whether it was read from a run folder; otherwise it is one of many in a results file."""
         return self.where.is_dir()
 
     # --- measures of an AL round that is completed
 
     @cached_property
     def accuracy(self) -> pd.Series:
-        """Percent, by AL round."""
+        """Accuracy in percent, by AL round."""
         return pd.Series({r.al_round: 100 * r.measure("accuracy") for r in self.al_rounds}, dtype=float)
 
     def accuracy_in(self, al_round: int) -> float:
         return float(self.accuracy[al_round])
 
     def percent_labelled(self, al_round: ALRound) -> float:
-        """Of all samples; where their number is unknown, as if no client ran out of samples."""
+        """Return the share of labelled samples; if their number is unknown, as if none ran out."""
         if self.samples is None:
             return float(al_round.al_round * dict(self.identity)["budget"])
         return 100 * al_round.labelled / self.samples
@@ -127,12 +128,12 @@ class StoredRun:
         return np.array([r.queried for r in self.al_rounds], dtype=np.int64)
 
     def labelled(self, al_round: int) -> NDArray[np.int64]:
-        """Counts of all labels so far by client and class."""
+        """Count all labels so far by client and class."""
         counts: NDArray[np.int64] = self.queried[:al_round].sum(axis=0)
         return counts
 
     def query_seconds_in(self, al_round: int) -> float:
-        """Seconds that the query of that round took, per client."""
+        """Return the seconds that the query of that round took, per client."""
         seconds = self.al_rounds[al_round - 1].seconds
         return sum(seconds.get(phase, 0.0) for phase in QUERY_PHASES) / int(dict(self.identity)["clients"])
 
@@ -140,11 +141,11 @@ class StoredRun:
 class Distinct(NamedTuple):
     runs: dict[Identity, StoredRun]
     copies: Skipped  # of runs that are kept
-    conflicts: Skipped  # copies that disagree: nobody knows which is right, so none of them is kept
+    conflicts: Skipped  # copies that disagree: either may be wrong, so none of them is kept
 
 
 def drop_copies(runs: Iterable[StoredRun]) -> Distinct:
-    """Keep of each run the copy that got furthest."""
+    """Keep the copy of each run that got furthest."""
     copies: dict[Identity, list[StoredRun]] = {}
     for run in runs:
         copies.setdefault(run.identity, []).append(run)
@@ -166,7 +167,7 @@ def drop_copies(runs: Iterable[StoredRun]) -> Distinct:
 
 
 def agree(a: StoredRun, b: StoredRun) -> bool:
-    """Do they have the same results as far as both got? Times differ from one execution to the next."""
+    """Return whether two copies have the same results as far as both got. Their times may differ."""
     common = min(a.rounds, b.rounds)
     rounds = zip(a.al_rounds, b.al_rounds, strict=False)
     return a.accuracy[:common].equals(b.accuracy[:common]) and all(x.queried == y.queried for x, y in rounds)

@@ -34,7 +34,7 @@ def reading(folder: Path, name: str) -> Iterator[Path]:
     file = folder / name
     try:
         if file.exists() and not file.is_file():
-            raise ValueError("it is no file")  # a pipe would never end
+            raise ValueError("it is not a file")  # a pipe would never end
         yield file
     except DamagedError:
         raise

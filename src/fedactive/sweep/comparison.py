@@ -52,10 +52,6 @@ class Job:
     bar: TaskID | None = None  # while it is running
 
     @property
-    def folder(self) -> Path:
-        return self.experiment.runs_dir / self.experiment.name
-
-    @property
     def log(self) -> Path:
         return self.experiment.runs_dir / "logs" / f"{self.experiment.name}.log"
 
@@ -71,7 +67,8 @@ class Job:
         return self.experiment.rounds * self.experiment.fl_rounds
 
     def last_line(self) -> str:
-        lines = self.read_log().strip().splitlines()
+        log = self.log.read_bytes()[self.log_begins :] if self.log.exists() else b""
+        lines = log.decode(errors="replace").strip().splitlines()
         reasons = [line for line in lines if line.startswith(ERROR)]  # another process may write here too
         return (reasons or lines or ["no output"])[-1]
 
@@ -81,12 +78,8 @@ class Job:
         if milestone is not None:
             self.fl_rounds = milestone.fl_rounds
             if milestone.accuracy is not None:
-                of = f"{milestone.al_round}/{self.experiment.rounds}"
-                self.note = f"AL {of}  accuracy {milestone.accuracy:.1%}"
-
-    def read_log(self) -> str:
-        log = self.log.read_bytes() if self.log.exists() else b""
-        return log[self.log_begins :].decode(errors="replace")
+                al_round = f"AL {milestone.al_round}/{self.experiment.rounds}"
+                self.note = f"{al_round}  accuracy {milestone.accuracy:.1%}"
 
 
 @dataclass
@@ -210,9 +203,9 @@ class Comparison:
         job.fl_rounds = job.total
         what = f"failed, see {job.log}"
         if not job.failed:
-            accuracy = json.loads((job.folder / "done.json").read_text())["final_accuracy"]
+            accuracy = json.loads((job.experiment.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
-            problem = divergence(Result(job.folder).metrics)
+            problem = divergence(Result(job.experiment.folder).metrics)
             what = f"done in {seconds:.0f} s" + (f"; {problem}" if problem else "")
         self.say(f"{job.caption}: {job.note}  {what}")
 

@@ -59,12 +59,10 @@ def require_some_use(registry: Registry, axes: Mapping[str, list[Any]]) -> None:
         registry.options(str(names[0]), str(text))
 
 
-def drop_idle_options(experiment: Experiment) -> Experiment:
+def drop_idle_options(e: Experiment) -> Experiment:
     """Remove strategy options that have no effect, so that the run has the name that it has without them."""
-    e = experiment
-    if make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector):
-        e = replace(e, strategy_options="")
-    return e
+    same = make_strategy(e.strategy, e.selector, e.strategy_options) == make_strategy(e.strategy, e.selector)
+    return replace(e, strategy_options="") if same else e
 
 
 def require_data(experiments: Sequence[Experiment]) -> None:

@@ -112,7 +112,7 @@ def test_no_map_has_more_values_than_32_bits_can_count(side, batch, taken, at_a_
     images = torch.zeros(0, 3, side, side, dtype=torch.uint8)
     recipe = Recipe(batch_size=batch, precision="bf16")
     assert stack.CNN4Stack.supports(model, images, recipe) == taken
-    assert inference.fitting(images, recipe) == at_a_time
+    assert inference.choose_batch_size(images, recipe) == at_a_time
     first_map = 64 * (side // 2) ** 2
     assert stack.CNN4Stack.most_images(images.shape[1:]) * first_map < 2**31
     assert at_a_time * first_map < 2**31

@@ -1,4 +1,4 @@
-"""The parts of the report, one file each: from tables of runs to the values and pictures of its template."""
+"""The parts of the report, one file each: tables of runs become values and pictures for the template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TableCell(NamedTuple):
 
 
 class Sortable(NamedTuple):
-    """A table that the page's reader can sort by any of its columns."""
+    """A table that readers of the page can sort by any column."""
 
-    columns: list[str]  # the first is that of the names
+    columns: list[str]  # headings; the first is above the rows' names
     rows: list[tuple[str, list[TableCell]]]

@@ -18,13 +18,13 @@ from fedactive.errors import UserError
 
 
 def emd_curves(runs: Runs) -> dict[str, pd.DataFrame]:
-    """What each chart of EMD shows, by its name, as learning curves: EMD takes the place of accuracy."""
+    """Return the curves of each chart of EMD by its name: learning curves with EMD in place of accuracy."""
     tables = [emd_by_round(queried).assign(run=run) for run, queried in runs.queried.items()]
     if not tables:
         return {}
     emd = runs.curves.drop(columns="accuracy").merge(pd.concat(tables), on=["run", "al_round"])
     return {
-        # A round in which nobody asked has no query.
+        # There may be AL rounds without a query.
         which + suffix: emd[emd["what"] == what].dropna(subset=which).rename(columns={which: "accuracy"})
         for suffix, what in (("", LABELLED), (" query", QUERY))
         for which in ("local", "global")
@@ -42,9 +42,7 @@ def emd_charts(bands: Mapping[str, pd.DataFrame], styles: dict[str, int]) -> lis
 def class_heat_maps(
     first: pd.DataFrame, queried: Mapping[str, Counts], data_dir: Path | None
 ) -> list[tuple[str, Markup]]:
-    """All labels by client and class, of the `first` run of every strategy, by its name and seed; one scale
-    for all.
-    """
+    """Draw all labels of the `first` run of each strategy by client and class, on one scale, with a title."""
     here = first[first["run"].isin(queried.keys())]
     labels = {run: queried[run].sum(axis=0) for run in here["run"]}
     most = max((int(counts.max()) for counts in labels.values()), default=1)
@@ -56,7 +54,7 @@ def class_heat_maps(
 
 
 def class_names(run: Mapping[Any, Any], data_dir: Path | None, labels: Counts) -> list[str]:
-    """Numbers, where the names are not known here: the sites' images may be, or a file may have gone."""
+    """Return the names of classes; numbers where they are unknown, as for sites' images or a lost file."""
     folder = data_dir or Path(str(run.get("data_dir", "")))
     try:
         names = list(find_classes(run["dataset"], folder, run["dataset_sha256"]))

@@ -1,4 +1,4 @@
-"""Who beats whom: the tests of one setting, and the penalty matrix of all."""
+"""Comparisons of strategies: the tests of one setting, and the penalty matrix of all settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ COLUMNS = ["comparison", "better", "worse", "tested", "seeds", "difference", "p 
 
 
 def tests_panel(tests: pd.DataFrame, strategies: set[str]) -> Values:
-    """One row per pair of strategies of this setting, the largest difference first.
+    """Make a row for each pair of strategies that was tested, the largest difference first.
 
-    `untested` pairs are left to the note.
+    The note says how many were not.
     """
     tests = tests[tests["i"].isin(strategies) & tests["j"].isin(strategies)]
     pairs = {pair: part[part["t"].notna()] for pair, part in tests.groupby(["i", "j"])}
@@ -30,7 +30,7 @@ def tests_panel(tests: pd.DataFrame, strategies: set[str]) -> Values:
 
 
 def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[TableCell]]:
-    """The one that is better in the last round comes first. There may be no p there: see `paired_tests`."""
+    """Make a row that begins with the better one in the last round. It may have no p: see `paired_tests`."""
     last = rounds.iloc[-1]
     gain = rounds["mean_difference"]
     if last["mean_difference"] < 0:
@@ -45,9 +45,10 @@ def _pair(i: str, j: str, rounds: pd.DataFrame) -> tuple[str, list[TableCell]]:
 
 
 def penalty_table(P: pd.DataFrame, curves: pd.DataFrame) -> Values:
-    """By row the text of every cell, how much of the accent colour it has, and whether that makes it dark.
+    """Make rows of cells, each with its text, how much of the accent colour it has, and whether it is dark.
 
-    `settings` says in how many of them each strategy was run, where that differs: few give few defeats.
+    If strategies differ in the number of settings in which they were run, `settings` has these numbers: a
+    strategy that was run in few settings has few defeats.
     """
     counts = curves.groupby("strategy")["setting"].nunique()[P.columns].tolist()
     top = float(P.to_numpy().max(initial=1e-9))

@@ -1,4 +1,4 @@
-"""Time and cost: what a run of each strategy takes, and the labels that it buys."""
+"""Time and labels that a run of each strategy takes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fedactive.analysis.panels import Sortable, TableCell, Values
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
-    """The unit to show so many seconds in, and its length."""
+    """Choose the unit to show this many seconds in; return it with its length in seconds."""
     units = (("s", 1, 600), ("min", 60, 36e3), ("h", 3600, np.inf))
     return next((unit, length) for unit, length, most in units if seconds < most)
 
 
 def cost_panel(curves: pd.DataFrame, seconds: pd.DataFrame) -> Values | None:
-    """Means over the runs of each strategy in a setting's learning curves; `seconds` as in `results.Runs`.
+    """Compute means over the runs of each strategy in a setting; `seconds` is that of `results.Runs`.
 
-    Of the AL rounds that all of them went through: some end earlier, and most take over the first one.
+    Only AL rounds that all runs went through count: some end earlier, and most take over the first one.
     """
     points = curves.set_index(["run", "al_round"])
     timed = seconds.reindex(points.index).dropna(how="all")

@@ -21,9 +21,9 @@ LETTERS = 6  # that fit below a thumbnail
 def image_panel(
     first: pd.DataFrame, queried: Collection[str], data_dir: Path | None
 ) -> tuple[list[Values], str]:
-    """Thumbnails of the `first` run of every strategy, all of one dataset, or why there are none.
+    """Return thumbnails of the `first` run of each strategy, all of one dataset, or why there are none.
 
-    `queried` are the runs whose labels are known; which samples these belong to is known in run folders only.
+    `queried` are the runs whose labels are known. Only run folders know which samples these belong to.
     """
     first = first[first["run"].isin(queried)]
     if first.empty:

@@ -46,8 +46,8 @@ def machines(configuration: pd.DataFrame) -> list[Values]:
     return rows
 
 
-def diverged(configuration: pd.DataFrame) -> list[str]:
-    """The names of runs whose weights became no numbers, where that is known."""
+def diverged_runs(configuration: pd.DataFrame) -> list[str]:
+    """Return the names of runs whose training is known to have diverged."""
     if "diverged" not in configuration:
         return []
     return configuration.loc[configuration["diverged"].notna(), "run"].tolist()

@@ -28,10 +28,10 @@ class Inference:
     """Runs cnn4 on batches of one size, for one set of weights at a time."""
 
     def __init__(self, model: Classifier, images: Tensor, normalise: Normalise, recipe: Recipe) -> None:
-        self.batch = fitting(images, recipe)
+        self.batch = choose_batch_size(images, recipe)
         recipe = replace(recipe, batch_size=self.batch)
         self.stack = CNN4Stack(model, images, normalise, recipe, 1, (False, False))
-        self.graph = record(self.stack.embed) if images.is_cuda else None
+        self.embed = record(self.stack.embed, images.device)
 
     def __call__(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
         stack = self.stack
@@ -40,17 +40,14 @@ class Inference:
         embeddings = []
         for part in pixels.split(self.batch):
             stack.batch[0, : len(part)] = stack.normalise(part).permute(0, 2, 3, 1)
-            if self.graph:
-                self.graph.replay()
-            else:
-                stack.embed()
+            self.embed()
             z = stack.x[4][0, : len(part)]  # places before channels; the model has channels first
             embeddings.append(z.movedim(-1, 1).flatten(1).to(torch.float32, copy=True))
         z = torch.cat(embeddings)
         return F.linear(z, weights["head.weight"], weights["head.bias"]), z
 
 
-def fitting(images: Tensor, recipe: Recipe) -> int:
+def choose_batch_size(images: Tensor, recipe: Recipe) -> int:
     """Choose how many images to take at a time: fewer if memory or the 32-bit count of values limits them."""
     shape = images.shape[1:]
     most = CNN4Stack.most_images(shape)

@@ -31,7 +31,7 @@ class OwnAccuracy:
     def __init__(self, stack: CNN4Stack) -> None:
         self.stack = stack
         self.right = torch.zeros(stack.width, device=stack.images.device)
-        self.graph = record(self.count) if stack.images.is_cuda else None
+        self.count_batch = record(self.count, stack.images.device)
 
     def begin(self, jobs: Sequence[LocalJob]) -> None:
         """Plan one epoch over the samples of these jobs, without steps and flips, in any order."""
@@ -45,10 +45,7 @@ class OwnAccuracy:
         self.right.zero_()
         for row in self.rows:
             self.stack.row.copy_(row)
-            if self.graph:
-                self.graph.replay()
-            else:
-                self.count()
+            self.count_batch()
         return self.right / (self.rows[..., : self.stack.recipe.batch_size] >= 0).sum((0, 2)).clamp_min(1)
 
     def count(self) -> None:

@@ -30,18 +30,18 @@ HIGHEST = 128  # the largest batch whose logits one program can compute
 class Tuning:
     """How the work is divided among programs; chosen by measurement on an H200."""
 
-    first_parts: int  # programs that share one client's backward pass through the first block
-    first_windows: int  # windows of 2x2 positions that such a program processes at a time
     weight_parts: int  # programs that share the sum over positions in a weight gradient
-    weight_positions: int
+    weight_positions: int  # that such a program processes at a time
+    first_parts: int = 128  # programs that share one client's backward pass through the first block
+    first_windows: int = 16  # windows of 2x2 positions that such a program processes at a time
     patch_parts: int = 64  # programs that share one client's sum over patches
     positions: int = 128  # of a map, for one program
     windows: int = 32
 
 
 TUNING = {
-    torch.bfloat16: Tuning(first_parts=128, first_windows=16, weight_parts=8, weight_positions=64),
-    torch.float32: Tuning(first_parts=128, first_windows=16, weight_parts=16, weight_positions=32),
+    torch.bfloat16: Tuning(weight_parts=8, weight_positions=64),
+    torch.float32: Tuning(weight_parts=16, weight_positions=32),
 }
 
 
