@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from PIL import Image
 
-from fedactive.sites.labels.store import Counts
+from fedactive.sites.labels.rounds import Counts
 from fedactive.sites.site.read_images import read_images
 from support.browser import Browser, missing
 

@@ -1,4 +1,4 @@
-"""The images of a site, as they are once read: pixels for training, originals for people, what was left out.
+"""The images of a site after reading: pixels for training, originals for people, and what was left out.
 
 Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
 is its position in the pool, which is sorted by name.
@@ -6,8 +6,8 @@ is its position in the pool, which is sorted by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fedactive.sites.site.image_files import ENDINGS
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
+ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its PNG or JPEG file
 
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes
 
@@ -30,7 +31,7 @@ class Report:
     other_files: int = 0
 
     def sentences(self) -> list[str]:
-        """Say it to people. Bytes of a name that are no text are escaped, for pages and terminals."""
+        """Return a sentence about each. Bytes of names that are no text are escaped."""
         lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
         lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
         if self.other_files:
@@ -39,20 +40,13 @@ class Report:
         return [line.encode(errors="backslashreplace").decode() for line in lines]
 
 
-class Pictures(Protocol):
-    """Where the original pictures come from."""
-
-    def bytes_of(self, name: str) -> bytes:
-        """The content of a PNG or JPEG file."""
-
-
 @dataclass(frozen=True)
 class ImagePool:
     pixels: Pixels  # (n, channels, height, width)
     names: tuple[str, ...]
     digests: tuple[str, ...]  # of what the originals show: the same picture has the same
     report: Report
-    pictures: Pictures
+    original: ReadOriginal
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,10 +55,10 @@ class ImagePool:
         return self.report.sentences()
 
     def picture(self, sample: int) -> tuple[bytes, str]:
-        """The original of an image for display, and its media type."""
+        """Return the original of an image for display, and its media type."""
         if not 0 <= sample < len(self):
             raise DataError(f"there is no image {sample}: the pool has {len(self)}")
-        content = self.pictures.bytes_of(self.names[sample])
+        content = self.original(self.names[sample])
         for start, kind in TYPES.items():
             if content.startswith(start):
                 return content, kind
