@@ -18,7 +18,7 @@ import torch
 import typer
 from torch import Tensor
 
-from fedactive.data import Dataset
+from fedactive.data.dataset import Dataset
 from fedactive.engines import Engine, ParallelEngine, SequentialEngine, usable_cores
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
+from fedactive.data.catalog import DATASETS
+from fedactive.data.dataset import Dataset
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.engines import EngineShelf, choose_device, usable_cores
 from fedactive.experiment import Experiment

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import matrices_in
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split

@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from fedactive.client import CPU, Client, first_labels
-from fedactive.data import Dataset
 from fedactive.data.catalog import DatasetCard
+from fedactive.data.dataset import Dataset
 from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
