@@ -94,7 +94,7 @@ def run(
     if not comparable:
         print(f"the paper's numbers begin at {first:g}% labelled: these runs have none to stand beside")
     if trial:
-        print(estimate(wanted), flush=True)
+        print(estimate(wanted, missing), flush=True)
     if missing:
         with resumable():
             finished = Comparison(*share_cores(missing, jobs)).run()
