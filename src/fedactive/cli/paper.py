@@ -92,7 +92,7 @@ def run(
     first = begins(name, rows["datasets"])
     comparable = until is None or until >= first
     if not comparable:
-        print(f"the paper's numbers begin at {first:g}% labelled: these runs have none to stand beside")
+        print(f"the paper's numbers begin at {first:g}% labelled: there are none to compare these runs with")
     if trial:
         print(estimate(wanted, missing), flush=True)
     if missing:

@@ -25,7 +25,7 @@ def explain_missing(
     archive, first = Archive(runs), begins(name, rows["datasets"])
     made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
     if made and name == "penalty":
-        return f"who beats whom is tested over two seeds or more; of {source} there is one each to look at"
+        return f"who beats whom is tested over two seeds or more; of each in {source} only one is used"
     if made and first:
         asked = {option: ",".join(values) for option, values in rows.items() if values}
         there = {} if source == RUNS else {"runs_dir": source}

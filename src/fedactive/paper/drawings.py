@@ -16,7 +16,6 @@ import pandas as pd
 
 from fedactive.analysis.curves import MARKERS, PALETTE, saved
 from fedactive.analysis.diversity import Counts
-from fedactive.analysis.significance import AVERAGE
 from fedactive.paper.settings import COMPARED
 
 if TYPE_CHECKING:
@@ -99,9 +98,8 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
             counts = matrix.attrs["counts"]
             uneven = len(set(counts.values())) > 1
             names = {column: f"{column} ({n})" for column, n in counts.items() if uneven}
-            high = max(matrix.to_numpy().max(), 1e-9)
-            draw_heatmap(axes, matrix.rename(columns=names), "{:.1f}", high)
-            axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
+            draw_heatmap(axes, matrix.rename(columns=names), "{:.1f}", max(matrix.to_numpy().max(), 1e-9))
+            axes.axhline(len(matrix) - 1.5, color="white", linewidth=3)  # above the last row, the average
             title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
             axes.set_title(f"{name}: {title}" if name else title)
 
@@ -241,8 +239,7 @@ def draw_heatmap(axes: Axes, table: pd.DataFrame, form: str, high: float) -> Non
     values = table.to_numpy(float)
     axes.imshow(values, cmap=COLOURS, vmin=0, vmax=high, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        dark = value < 0.6 * high
-        colour = "white" if dark else "black"
+        colour = "white" if value < 0.6 * high else "black"
         axes.text(j, i, form.format(value), ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(table.columns)), table.columns, rotation=35)
     axes.set_yticks(range(len(table.index)), table.index)
