@@ -39,7 +39,12 @@ class Queues:
             with self.database.writing(durable=False):
                 found, held = self._waiting(annotator, queue, count)
                 if not held:
-                    self._hold(annotator, found)
+                    until = time.time() + SECONDS_HELD
+                    self.database.connection.executemany(
+                        "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
+                        " ON CONFLICT DO UPDATE SET until = excluded.until",
+                        [(request.sample, annotator.id, until) for request in found],
+                    )
         except StoreError:
             # For example, the disk is full. This often replies to an answer that was saved, so it must not
             # fail only because the next images cannot be held.
@@ -71,14 +76,6 @@ class Queues:
                 found.setdefault(sample, ImageRequest(sample, round_id))
                 held &= now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
         return list(found.values()), held
-
-    def _hold(self, annotator: Annotator, requests: list[ImageRequest]) -> None:
-        until = time.time() + SECONDS_HELD
-        self.database.connection.executemany(
-            "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET until = excluded.until",
-            [(request.sample, annotator.id, until) for request in requests],
-        )
 
     def find_disputed(self) -> list[ImageRequest]:
         """List the images about which enough people have answered, but not the same."""
