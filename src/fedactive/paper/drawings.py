@@ -48,7 +48,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
         axes.set(ylim=(-1.05, 1.05), xlabel="global imbalance ρ", ylabel="winning rate, global less local")
         axes.set_xticks(list(place.values()), [format_number(rho) for rho in place])
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-        tidy(axes)
+        style_axes(axes)
 
 
 def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
@@ -127,7 +127,7 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
             axes.set_title(title + ("" if uneven else f" (n = {n.iloc[0]})"), fontsize=9)
             names = [f"{name} ({n[name]})" if uneven else name for name in baselines]
             axes.set_xticks(places, names, rotation=35, ha="right", fontsize=8)
-            tidy(axes)
+            style_axes(axes)
         for axes in grid[::columns]:
             axes.set_ylabel("LoGo wins / loses (%)")
         for axes in grid[len(groups) :]:
@@ -171,7 +171,7 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
             )
             for axes in (left, right):
                 axes.set_xlabel("labelled (% of all samples)")
-                tidy(axes)
+                style_axes(axes)
 
 
 def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
@@ -245,6 +245,6 @@ def draw_heatmap(axes: Axes, table: pd.DataFrame, form: str, high: float) -> Non
     axes.set_yticks(range(len(table.index)), table.index)
 
 
-def tidy(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

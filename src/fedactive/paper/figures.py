@@ -67,7 +67,7 @@ def matrices_figure(request: FigureRequest) -> None:
     """Show the first AL round, from the first seed that has trained local-only models on its labels."""
     found: dict[Imbalance, Matrices] = {}
     for where, experiment in imbalances(request).items():
-        for run in request.archive.of(experiment):
+        for run in request.archive.find(experiment):
             matrices = matrices_in(run, 1) if run.rounds else None
             if matrices is not None:
                 found.setdefault(where, matrices)
