@@ -21,9 +21,16 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_cache import read_cache, write_cache
 from fedactive.sites.site.image_files import find_images, leads_out, stamp
-from fedactive.sites.site.image_pool import ImagePool, Pixels, ReadOriginal, Report, Shape
+from fedactive.sites.site.image_pool import (
+    ImagePool,
+    Pixels,
+    ReadOriginal,
+    Report,
+    Shape,
+    read_cache,
+    write_cache,
+)
 from fedactive.sites.site.pictures import decode, fit
 
 # An earlier version may have decoded the same pictures to other pixels.
