@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 import torch
 
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.models import ModelSpec
 from fedactive.sites.card import card_to_plain
