@@ -122,7 +122,7 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
         sure = 1 + int((scores[done + 1 : done + steps] >= others).cumprod(0).sum())  # the first always is
         centres = points[chosen[done : done + sure]]
         done, steps = done + sure, min(2 * sure, 256)
-    return shuffle[chosen], scores.nan_to_num(posinf=0.0)
+    return shuffle[chosen], scores.nan_to_num()
 
 
 def trials(k: int) -> int:
