@@ -80,9 +80,12 @@ def main() -> None:
     listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text())
     possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in targets()}
     for entry in [*listed["equivalent"], *listed["survivor"]]:
-        for change in entry["changes"]:
-            if not any(m.is_listed([entry | {"changes": [change]}]) for m in possible.get(entry["file"], [])):
-                print(f"mutants.toml lists what is not there: {entry['file']}: {entry['code']}: {change}")
+        for code, change in [
+            (code, change) for code, changes in entry["faults"].items() for change in changes
+        ]:
+            one = entry | {"faults": {code: [change]}}
+            if not any(m.is_listed([one]) for m in possible.get(entry["file"], [])):
+                print(f"mutants.toml lists what is not there: {entry['file']}: {code}: {change}")
     planted: list[Mutant] = []
     for file in filter(lambda file: file.startswith(tuple(options.only)), possible):
         found = [m for m in possible[file] if not m.is_listed(listed["equivalent"])]
