@@ -194,6 +194,14 @@ def test_any_grad_mode_will_do():
     assert torch.equal(unlabelled, features(20).float())
 
 
+def test_initial_weights_fill_the_range_of_glorot():
+    weights = glorot(10, 20, rng())
+    assert weights.shape == (10, 20)
+    assert weights.abs().max() <= (6 / 30) ** 0.5
+    assert weights.min() < -0.95 * (6 / 30) ** 0.5
+    assert weights.max() > 0.95 * (6 / 30) ** 0.5
+
+
 def test_the_model_is_the_selectors():
     assert GCNAL().needs == {"global"}
     assert GCNAL("local").needs == {"local"}
