@@ -30,7 +30,7 @@ from support.planting import CACHE, LOG, PACKAGE, ROOT, Laboratory
 
 RUNS = ["tests/test_client.py", "tests/golden/test_runs.py"]  # whole runs, whose numbers are known
 TARGETS = {  # what is mutated, and where to look when the nearest tests do not notice
-    "query/": RUNS,
+    "query/": ["tests/test_registry.py", *RUNS],
     "federated/": ["tests/engines/test_parallel.py", *RUNS],
     "data/": ["tests/laboratory/test_split.py", *RUNS],
     "client.py": ["tests/engines/test_parallel.py", "tests/laboratory/test_split.py", *RUNS],
