@@ -85,7 +85,7 @@ def learn(small):
     """Run the loop on a toy federation; `small` keeps the runs in one folder."""
 
     def run(toy, progress=None, **settings):
-        experiment = small(rounds=2, fl_rounds=2, strategy="random", **settings)
+        experiment = small(**{"rounds": 2, "fl_rounds": 2, "strategy": "random"} | settings)
         folder = Run(experiment, "toy")
         try:
             federated_active_learning(experiment, toy, folder, progress or Silent())
@@ -178,13 +178,13 @@ def test_a_run_that_was_killed_goes_on_where_it_was(learn, monkeypatch, tmp_path
 
 def test_results_of_complete_rounds_are_there_while_the_run_goes_on(learn, small):
     with pytest.raises(KeyboardInterrupt):
-        learn(Toy(("query", 2, 104)))
+        learn(Toy(("query", 3, 204)), rounds=3)
     (folder,) = [path for path in small().runs_dir.iterdir() if not path.name.startswith(".")]
-    assert pd.read_parquet(folder / "selections.parquet")["al_round"].unique().tolist() == [1]
+    assert pd.read_parquet(folder / "selections.parquet")["al_round"].unique().tolist() == [1, 2]
     assert not (folder / "done.json").exists()
     resumed = Toy()
-    learn(resumed)
-    assert resumed.asked[1:3] == [("restore", 104, 2), ("query", 2, 104)]
+    learn(resumed, rounds=3)
+    assert resumed.asked[1:3] == [("restore", 204, 2), ("query", 3, 204)]
 
 
 def test_the_first_round_is_shared_with_other_strategies(learn, small):

@@ -206,6 +206,7 @@ SOUND = {"tested": [3, 1], "right": [2, 0], "predicted": [2, 2], "loss": 0.5}
     [
         {"tested": [3]},
         {"right": [4, 0]},
+        {"right": [0, 2]},  # of one in class 1
         {"right": [-1, 0]},
         {"predicted": None},
         {"predicted": [1, 3]},  # two of class 0 were right
