@@ -28,7 +28,9 @@ OTHER_VERSION = "cannot read the settings; is its fedactive of the same version?
 NOT_ASKED = "was not asked for labels in this round"
 NO_LABELS = "has no labels yet"
 UNREADABLE = "sent something that cannot be read"  # said by the coordinator
-PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE)
+NOT_FINITE = "was sent numbers that are not finite, and did nothing"
+DIVERGED = "sent nothing: its training led to numbers that are not finite"
+PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE, NOT_FINITE, DIVERGED)
 
 Value = int | float | list[int] | list[float]
 

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
@@ -18,8 +21,8 @@ from fedactive.sites.card import card_to_plain
 from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
-from fedactive.sites.messages import OTHER_VERSION, PROBLEMS, Reply, Request
-from fedactive.sites.site.privacy import Cover, clip_and_noise, epsilon, rho_of
+from fedactive.sites.messages import DIVERGED, NOT_FINITE, OTHER_VERSION, PROBLEMS, Reply, Request
+from fedactive.sites.site.privacy import Cover, NotFiniteError, clip_and_noise, epsilon, rho_of
 from fedactive.sites.site.trainer import Trainer
 from support.loopback import loopback
 
@@ -35,7 +38,7 @@ def test_an_update_is_as_long_as_it_may_be(by, expected):
     sent = clip_and_noise(moved(by), ORIGIN, Cover(clip=2.0))
     step = sent["w"] - ORIGIN["w"]
     assert step.norm().item() == pytest.approx(expected, rel=1e-4)
-    assert sent["bn.batches"] == 4
+    assert sent["bn.batches"] == 3  # cannot be covered, so it is sent back as it came
 
 
 def test_the_noise_has_its_size_and_is_new_each_time():
@@ -67,15 +70,58 @@ def test_each_number_of_the_noise_has_random_bits_of_its_own(monkeypatch):
     assert -9 < ends[0] < -8
 
 
-def test_epsilon():
-    assert epsilon(rho_of(Cover(1.0, 10.0)), 1e-5) == pytest.approx(
-        0.02 + 2 * math.sqrt(0.02 * math.log(1e5))
-    )
-    assert 4 * rho_of(Cover(1.0, 20.0)) == rho_of(
-        Cover(1.0, 10.0)
-    )  # noise grows with the root of the updates
+NUMBERS = [0.0, 1.0, -1.0, 1e-45, 1e-38, 3.0, 1e19, 3.4e38, -3.4e38, math.inf, -math.inf, math.nan]
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from(NUMBERS) | st.floats(width=32)] * 2), min_size=1, max_size=8),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.floats(1e-3, 1e3),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_what_is_sent_is_finite_and_clipped_or_nothing_is_sent(numbers, dtype, clip, noise):
+    origin, weights = ({"w": torch.tensor(column, dtype=dtype)} for column in zip(*numbers, strict=True))
+    try:
+        sent = clip_and_noise(weights, origin, Cover(clip, noise))["w"]
+    except NotFiniteError:
+        assume(noise == 0)  # else the noise may have made a large number infinite
+        assert not torch.isfinite(torch.cat([weights["w"], origin["w"]])).all()
+        return
+    assert torch.isfinite(sent).all()
+    if noise == 0:
+        # Half a unit in the last place of each: weights are rounded when they are sent.
+        rounding = torch.finfo(dtype).eps * sent.double().abs().maximum(origin["w"].double().abs()).norm()
+        assert (sent.double() - origin["w"].double()).norm() <= clip * (1 + 1e-6) + rounding
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_numbers_so_far_apart_that_their_distance_is_infinite(dtype):
+    most = torch.finfo(dtype).max
+    origin, weights = ({"w": torch.full((3,), sign * most, dtype=dtype)} for sign in (-1, 1))
+    if dtype == torch.float64:
+        with pytest.raises(NotFiniteError, match="no finite norm"):
+            clip_and_noise(weights, origin, Cover(clip=1.0))
+    else:  # computed in double precision, it is finite
+        assert torch.equal(clip_and_noise(weights, origin, Cover(clip=1.0))["w"], origin["w"])
+
+
+@pytest.mark.parametrize("covers", [[(10.0, 1)], [(2.0, 1)], [(50.0, 100)], [(5.0, 3), (20.0, 40)]])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5])
+def test_epsilon_is_that_of_an_independent_accountant(covers, delta):
+    """Two datasets are 2C apart, and the noise is z·C: so the accountant's multiplier is z/2."""
+    rho, together = 0.0, None
+    for z, updates in covers:
+        rho += updates * rho_of(Cover(1.0, z))
+        one = privacy_loss_distribution.from_gaussian_mechanism(z / 2).self_compose(updates)
+        together = one.compose(together) if together else one
+    assert epsilon(rho, delta) == pytest.approx(together.get_epsilon_for_delta(delta), rel=2e-3)
+
+
+def test_epsilon_at_the_ends():
     assert epsilon(rho_of(Cover())) == epsilon(rho_of(Cover(clip=1.0))) == math.inf
     assert epsilon(0.0) == 0.0
+    assert epsilon(1e-14) == 0.0  # so much noise that delta alone covers it
+    assert epsilon(1e-4) < epsilon(1.0) < epsilon(1e4) < epsilon(1e8) < math.inf
 
 
 def test_a_run_with_noise(small, tmp_path, monkeypatch, caplog):
@@ -156,6 +202,7 @@ def site_asked_to_train(small, tmp_path):
         question = Request("train", "run", 1, 0, {"run": run | (settings or {})}, weights)
         return trainer.answer(dataclasses.replace(question, **changes))
 
+    ask.model = weights
     return trainer, ask
 
 
@@ -176,6 +223,39 @@ def test_a_site_that_was_started_again_sends_the_same_noise_again(small, tmp_pat
     assert distance(first, again) == 0
     assert "1 updates sent: " in caplog.text
     assert "2 updates sent: " not in caplog.text
+
+
+@pytest.mark.parametrize(("name", "bad"), [("running_mean", math.nan), ("head.bias", -math.inf)])
+@pytest.mark.parametrize("kind", ["train", "query", "evaluate"])
+def test_a_site_refuses_a_model_that_is_not_finite(small, tmp_path, caplog, kind, name, bad):
+    """One NaN in a running mean would end in the update, which could not be clipped."""
+    caplog.set_level("INFO")
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    spoilt = ask.model | {key: torch.full_like(w, bad) for key, w in ask.model.items() if key.endswith(name)}
+    assert ask(trainer, weights=spoilt, kind=kind) == Reply(problem=1 + PROBLEMS.index(NOT_FINITE))
+    assert trainer.site_run.last_training()["updates"] == 0
+    assert "updates sent" not in caplog.text
+
+
+def test_a_site_refuses_a_state_that_is_not_finite(small, tmp_path):
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    state = {"control": {"head.bias": torch.tensor([1.0, math.nan])}}
+    assert ask(trainer, state=state) == Reply(problem=1 + PROBLEMS.index(NOT_FINITE))
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.0])
+def test_what_diverged_is_neither_sent_nor_booked(small, tmp_path, caplog, clip):
+    caplog.set_level("INFO")
+    trainer, ask = site_asked_to_train(small, tmp_path)
+    huge = {name: w * 1e30 if name.endswith("weight") else w for name, w in ask.model.items()}
+    assert all(torch.isfinite(w).all() for w in huge.values())
+    assert ask(trainer, weights=huge, settings={"clip": clip, "noise": clip}) == Reply(
+        problem=1 + PROBLEMS.index(DIVERGED)
+    )
+    assert trainer.site_run.last_training()["updates"] == 0
+    assert "updates sent" not in caplog.text
+    assert ask(trainer).problem == 0
+    assert "1 updates sent: " in caplog.text
 
 
 def with_other(**changes):

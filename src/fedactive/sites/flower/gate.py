@@ -5,62 +5,105 @@ whoever wants to admit sites and start runs (the Control API), which it lets any
 the SuperLink listens on loopback only, and this gate passes on nothing but the Fleet API.
 
 The SuperLink checks a signature when it has the whole call in memory. So the gate reads no body of a call
-without the key of an admitted site, and closes connections that are slow to send their headers.
+that is not signed by an admitted site, and of those it reads only so many bytes at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from base64 import b64encode
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import uvicorn
-from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fedactive.sites.sockets import listen
+from fedactive.sites.flower.signatures import Signatures, UnknownSiteError, WrongClockError
+from fedactive.sites.sockets import MOST_CONNECTIONS, PromptProtocol, listen
 
 SECONDS_TO_FINISH = 3
-SECONDS_TO_ASK = 20.0  # for the headers of a call, from when the last one was answered
 FLEET = "/v1/fleet/"
-MOST_CONNECTIONS = 512  # a site has one or two
-LARGEST_CALL = 64 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
-HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"}
+LARGEST_CALL = 8 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
+MOST_OF_A_SITE = 2 * LARGEST_CALL  # on their way at once
+MOST_IN_ALL = 16 * LARGEST_CALL
+SECONDS_FOR_ROOM = 60.0  # that a call waits until others are through
+CALL = re.compile("[a-z-]+")
+PASSED_ON = re.compile("flwr-.*|x-flwr-.*|accept|content-type|content-length")  # headers of a call
+HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 REFUSED = 412  # by a 403 a SuperNode would understand that a run has ended, and go on calling
 
 
+class Room:
+    """Bytes that are on their way at once: limited in all, and for each site."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[str] = Counter()
+        self.changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def take(self, site: str, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for so many bytes of this site; TimeoutError if there is none in time."""
+
+        def there_is() -> bool:
+            return self.taken[site] + size <= MOST_OF_A_SITE and self.taken.total() + size <= MOST_IN_ALL
+
+        async with asyncio.timeout(SECONDS_FOR_ROOM), self.changed:
+            await self.changed.wait_for(there_is)
+            self.taken[site] += size
+        try:
+            yield
+        finally:
+            async with self.changed:
+                self.taken[site] -= size
+                self.taken += Counter()  # forgets who has nothing on its way
+                self.changed.notify_all()
+
+
 def make_gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
-    """Make an application that passes the Fleet API on to a SuperLink, for calls with one of these keys."""
+    """Make an application that passes the Fleet API on to a SuperLink, for calls that these keys signed."""
     client = httpx.AsyncClient(
         base_url=f"https://{superlink}",
         verify=ssl.create_default_context(cafile=str(authority)),
         timeout=httpx.Timeout(60.0),
         limits=httpx.Limits(max_connections=None),
     )
+    signatures, room = Signatures(keys), Room()
 
     async def forward(request: Request) -> Response:
-        given = request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER)
-        if given not in {b64encode(key.encode()).decode() for key in keys()}:
-            return PlainTextResponse("this key is not admitted, or was dismissed", REFUSED)
-        if int(request.headers.get("content-length", LARGEST_CALL + 1)) > LARGEST_CALL:
-            return PlainTextResponse("too large", 413)
-        headers = [(name, value) for name, value in request.headers.items() if name not in HOP_BY_HOP]
-        # Not request.url, which the header Host has a part in.
-        path = FLEET + request.path_params["call"]
-        onward = client.build_request("POST", path, headers=headers, content=request.stream())
+        call = request.path_params["call"]
+        if not CALL.fullmatch(call):
+            return refuse("no such call", 404)
         try:
-            answer = await client.send(onward, stream=True)
+            site = signatures.find_site(request.headers)
+        except UnknownSiteError as reason:
+            return refuse(str(reason), REFUSED)
+        except WrongClockError as reason:
+            return refuse(str(reason), 401)
+        if not request.headers.get("content-length", "").isdecimal():
+            return refuse("the length of a call must be known", 411)
+        size = int(request.headers["content-length"])
+        if size > LARGEST_CALL:
+            return refuse("too large", 413)
+        headers = [(name, value) for name, value in request.headers.items() if PASSED_ON.fullmatch(name)]
+        if not all(text.isascii() and text.isprintable() for header in headers for text in header):
+            return refuse("headers are printable ASCII", 400)
+        # Not request.url, which the header Host has a part in.
+        onward = client.build_request("POST", FLEET + call, headers=headers, content=request.stream())
+        try:
+            async with room.take(site, size):
+                answer = await client.send(onward, stream=True)
+        except TimeoutError:
+            return refuse("too much is on its way already", 503)
         except httpx.TransportError:
-            return PlainTextResponse("the coordinator is starting or stopping", 503)
+            return refuse("the coordinator is starting or stopping", 503)
         except ClientDisconnect:
             return Response()  # to nobody
         kept = {name: value for name, value in answer.headers.items() if name not in HOP_BY_HOP}
@@ -76,30 +119,9 @@ def make_gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]
     return Starlette(routes=[Route(FLEET + "{call}", forward, methods=["POST"])], lifespan=lifespan)
 
 
-class PromptProtocol(H11Protocol):
-    """Closes connections that do not send a call's headers in time.
-
-    uvicorn waits for them for ever, and connections are limited: silent ones would keep all sites out.
-    """
-
-    patience: asyncio.TimerHandle
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.close_if_idle)
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self.patience.cancel()
-        self.patience = self.loop.call_later(SECONDS_TO_ASK, self.close_if_idle)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.patience.cancel()
-        super().connection_lost(exc)
-
-    def close_if_idle(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.abort()  # at once: closing in good order would wait for the other side again
+def refuse(reason: str, status: int) -> Response:
+    """Answer and hang up: what is still on its way is not read."""
+    return PlainTextResponse(reason, status, {"connection": "close"})
 
 
 class Gate:

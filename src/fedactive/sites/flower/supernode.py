@@ -34,6 +34,7 @@ MEANINGS = {
     "CERTIFICATE_VERIFY_FAILED": "the certificate at {address} is not the one of the invitation",
     "SSL: ": "what answers at {address} does not speak like a coordinator",
     "412 Precondition Failed": NOT_ADMITTED,  # said by the gate
+    "401 Unauthorized": "the clocks of this site and of the coordinator at {address} do not agree",
     "code: 2004": "the coordinator counts an earlier connection of this site for up to a minute",
 }
 ENDED = "the SuperNode ended (see {folder}/flower.log) and is started again"

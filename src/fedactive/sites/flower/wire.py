@@ -6,14 +6,10 @@ person and no sentence can slip out.
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
-import numpy as np
-import torch
+import safetensors.torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from numpy.typing import NDArray
 
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
@@ -28,6 +24,8 @@ MESSAGE_TYPES = {
 }
 assert tuple(MESSAGE_TYPES) == KINDS
 
+FORMAT = "safetensors"
+LARGEST_HEADER = 2**20  # bytes, for the names and shapes of ten thousand tensors
 WEIGHTS, STATE = "weights", "state."  # names of records; the second is followed by the name of a group
 
 
@@ -85,7 +83,7 @@ def tensor_records(weights: Weights, state: State) -> dict[str, ArrayRecord]:
     """
     groups = {STATE + group: tensors for group, tensors in state.items()}
     groups |= {WEIGHTS: weights} if weights else {}
-    return {name: ArrayRecord({"npz": Array(pack(tensors))}) for name, tensors in groups.items()}
+    return {name: ArrayRecord({FORMAT: pack(tensors)}) for name, tensors in groups.items()}
 
 
 def read_state(records: RecordDict) -> State:
@@ -94,21 +92,20 @@ def read_state(records: RecordDict) -> State:
 
 
 def read_weights(records: RecordDict, name: str) -> Weights:
-    return unpack(records.array_records[name]["npz"].numpy()) if name in records.array_records else {}
+    return unpack(records.array_records[name][FORMAT]) if name in records.array_records else {}
 
 
-def pack(weights: Weights) -> NDArray[np.uint8]:
-    """The bytes of an uncompressed .npz."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **{name: value.numpy() for name, value in weights.items()})
-    return np.frombuffer(buffer.getvalue(), np.uint8)
+def pack(weights: Weights) -> Array:
+    content = safetensors.torch.save({name: value.contiguous() for name, value in weights.items()})
+    return Array("uint8", (len(content),), FORMAT, content)
 
 
-def unpack(content: NDArray[np.uint8]) -> Weights:
-    buffer = io.BytesIO(content.tobytes())
-    with zipfile.ZipFile(buffer) as archive:
-        if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
-            raise ValueError("weights come uncompressed: so they take no more memory than was sent")
-    buffer.seek(0)
-    with np.load(buffer, allow_pickle=False) as arrays:
-        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+def unpack(array: Array) -> Weights:
+    """Read tensors. They take as many bytes as were sent: the format has neither compression nor overlaps.
+
+    Array.numpy() would make as much room as the array says it needs. Here its bytes alone count.
+    """
+    header = int.from_bytes(array.data[:8], "little")
+    if header > LARGEST_HEADER:
+        raise ValueError(f"a header of {header} bytes, where {LARGEST_HEADER} are allowed")
+    return safetensors.torch.load(array.data)

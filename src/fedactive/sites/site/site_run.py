@@ -34,7 +34,7 @@ from fedactive.files import write_atomically
 from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
-from fedactive.sites.site.privacy import DELTA, Cover, clip_and_noise, epsilon, rho_of
+from fedactive.sites.site.privacy import DELTA, Cover, clip_and_noise, epsilon, require_finite, rho_of
 from fedactive.sites.site.query_log import QueryLog
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ class SiteRun:
     # --- the federated learning step
 
     def train(self, server: Server, al_round: int, fl_round: int) -> Update | None:
-        """Train and return the update; None without a label to learn from.
+        """Train and return the update; None without a label to learn from, NotFiniteError if it diverged.
 
         The same request gets the update that was sent before: new noise each time would average out. Any
         other request gets new noise, which counts: with the same noise, the difference of two answers would
@@ -162,7 +162,9 @@ class SiteRun:
         if not len(self.client.labelled):
             return None
         update = self.client.train(self.engine, server.to(self.engine.device), al_round, fl_round)
-        weights = to_device(update.weights, CPU)
+        weights, extra = to_device(update.weights, CPU), state_to_device(update.state, CPU)
+        for tensors in (weights, *extra.values()):
+            require_finite(tensors.values())
         if self.cover.clip:
             weights = clip_and_noise(weights, server.weights, self.cover)
         state = {
@@ -176,7 +178,7 @@ class SiteRun:
             "sent": {
                 "samples": update.samples,
                 "weights": weights,
-                "state": state_to_device(update.state, CPU),
+                "state": extra,
             },
         }
         buffer = io.BytesIO()

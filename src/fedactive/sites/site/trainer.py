@@ -20,9 +20,11 @@ from fedactive.federated.algorithm import Server, make_algorithm, sends_more_tha
 from fedactive.sites.card import card_from_plain
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
+    DIVERGED,
     FAILED,
     NO_LABELS,
     NOT_ASKED,
+    NOT_FINITE,
     OTHER_CLASSES,
     OTHER_VERSION,
     PROBLEMS,
@@ -30,7 +32,7 @@ from fedactive.sites.messages import (
     Request,
     Value,
 )
-from fedactive.sites.site.privacy import Cover
+from fedactive.sites.site.privacy import Cover, NotFiniteError, require_finite
 from fedactive.sites.site.query_log import read_query
 from fedactive.sites.site.site_run import Holdings, SiteRun
 
@@ -69,6 +71,7 @@ class Trainer:
             "evaluate": self.evaluate,
         }
         try:
+            require_finite_request(request)
             return handlers[request.kind](request)
         except RefusedError as refusal:
             log.warning("%s refused: this site %s", request.kind, refusal)
@@ -110,7 +113,11 @@ class Trainer:
 
     def train(self, request: Request) -> Reply:
         server = Server(request.weights, state=request.state)
-        update = self.open(request).train(server, request.al_round, request.fl_round)
+        run = self.open(request)
+        try:
+            update = run.train(server, request.al_round, request.fl_round)
+        except NotFiniteError:
+            raise RefusedError(DIVERGED) from None
         if update is None:
             raise RefusedError(NO_LABELS)
         return Reply({"samples": update.samples}, update.weights, update.state)
@@ -169,6 +176,16 @@ class Trainer:
         labels = self.store.labels()
         counts["labelled_in_all"] = sum(sample in labels for sample in run.queries.samples_until(al_round))
         return counts
+
+
+def require_finite_request(request: Request) -> None:
+    """Refuse a model with a NaN in it: it would spread to the update, whose norm nobody could clip."""
+    try:
+        require_finite(request.weights.values())
+        for tensors in request.state.values():
+            require_finite(tensors.values())
+    except NotFiniteError:
+        raise RefusedError(NOT_FINITE) from None
 
 
 def deadline_of(request: Request) -> datetime | None:
