@@ -18,7 +18,7 @@ import torch
 import typer
 from torch import Tensor
 
-from fedactive.data import Dataset
+from fedactive.data.dataset import Dataset
 from fedactive.engines import Engine, usable_cores
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine

@@ -31,7 +31,9 @@ from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
-from fedactive.data import DATASETS, Dataset, load
+from fedactive.data.catalog import DATASETS
+from fedactive.data.dataset import Dataset
+from fedactive.data.loader import load
 from fedactive.engines import choose_device, make_engine, usable_cores
 from fedactive.engines.engine import Engine
 from fedactive.errors import DataError

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedactive.data import DATASETS, Dataset, load
+from fedactive.data.catalog import DATASETS
+from fedactive.data.dataset import Dataset
+from fedactive.data.loader import load
 from fedactive.experiment import Experiment
 from fedactive.registry import REGISTRIES
 from support.browser import Browser, missing

@@ -30,7 +30,7 @@ from support.planting import CACHE, LOG, PACKAGE, ROOT, Laboratory
 
 RUNS = ["tests/test_client.py", "tests/golden/test_runs.py"]  # whole runs, whose numbers are known
 TARGETS = {  # what is mutated, and where to look when the nearest tests do not notice
-    "query/": RUNS,
+    "query/": ["tests/test_registry.py", *RUNS],
     "federated/": ["tests/engines/test_parallel.py", *RUNS],
     "data/": ["tests/laboratory/test_split.py", *RUNS],
     "client.py": ["tests/engines/test_parallel.py", "tests/laboratory/test_split.py", *RUNS],
@@ -80,9 +80,12 @@ def main() -> None:
     listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text())
     possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in targets()}
     for entry in [*listed["equivalent"], *listed["survivor"]]:
-        for change in entry["changes"]:
-            if not any(m.is_listed([entry | {"changes": [change]}]) for m in possible.get(entry["file"], [])):
-                print(f"mutants.toml lists what is not there: {entry['file']}: {entry['code']}: {change}")
+        for code, change in [
+            (code, change) for code, changes in entry["faults"].items() for change in changes
+        ]:
+            one = entry | {"faults": {code: [change]}}
+            if not any(m.is_listed([one]) for m in possible.get(entry["file"], [])):
+                print(f"mutants.toml lists what is not there: {entry['file']}: {code}: {change}")
     planted: list[Mutant] = []
     for file in filter(lambda file: file.startswith(tuple(options.only)), possible):
         found = [m for m in possible[file] if not m.is_listed(listed["equivalent"])]

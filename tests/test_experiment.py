@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.experiment import Experiment
 

@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from fedactive.cli.app import app
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.paper import TABLES
 from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES
 from fedactive.sweep.grid import RUNS_PER_GPU

@@ -210,7 +210,7 @@ def test_one_seed_does_not_tell_who_beats_whom(store, runs, tmp_path):
     alone = done("show", "penalty", "--seeds", 1)
     assert alone.stdout == ""
     tested = "who beats whom is tested over two seeds or more"
-    assert alone.stderr == f"{tested}; of {runs} there is one each to look at\n"
+    assert alone.stderr == f"{tested}; of each in {runs} only one is used\n"
     drawn = done("figure", "penalty", "--seeds", 1, "-o", tmp_path / "x.svg")
     assert "no runs of any of the 38 settings with two seeds" in str(drawn.exception)
 
@@ -241,7 +241,7 @@ def test_runs_that_end_before_the_papers_numbers_begin_are_told(tmp_path, monkey
     )
     assert done.exit_code == 0
     assert ran
-    told = f"the paper's numbers begin at {begin}% labelled: these runs have none to stand beside"
+    told = f"the paper's numbers begin at {begin}% labelled: there are none to compare these runs with"
     assert (told in done.stdout) == (begin is not None)
     now = f"now: fedactive paper show {table} --from '{tmp_path / 'still to be made'}'\n"
     assert (now in done.stdout) == (begin is None)

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 import fedactive.data
 from fedactive.cli.app import app
-from fedactive.data import DATASETS
-from fedactive.data.catalog import DatasetCard
+from fedactive.data.catalog import DATASETS, DatasetCard
 
 CARDS = pytest.mark.parametrize("card", DATASETS.values(), ids=DATASETS.keys())
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from fedactive.data import Dataset
+from fedactive.data.dataset import Dataset
 
 
 def changed(dataset: Dataset, part: str, position: int) -> Dataset:

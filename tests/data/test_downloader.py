@@ -20,8 +20,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from fedactive.data import DATASETS, download, load
-from fedactive.data.catalog import OfficialFile
+from fedactive.data.catalog import DATASETS, OfficialFile
+from fedactive.data.downloader import download
+from fedactive.data.loader import load
 from fedactive.errors import ConfigurationError, DataError, UserError
 from support import builders
 
@@ -195,7 +196,8 @@ KILLED = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from fedactive.data import DATASETS, download
+from fedactive.data.catalog import DATASETS
+from fedactive.data.downloader import download
 
 card = DATASETS["octmnist"]
 file = replace(card.layouts[0].files[0], url=sys.argv[1], checksum=sys.argv[2])

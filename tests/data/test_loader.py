@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.data import DATASETS, check, load
-from fedactive.data.catalog import MEDMNIST, Layout
-from fedactive.data.loader import DataWarning
+from fedactive.data.catalog import DATASETS, MEDMNIST, Layout
+from fedactive.data.loader import DataWarning, check, load
 from fedactive.errors import ConfigurationError, DataError
 from support import builders
 
@@ -307,7 +306,7 @@ def test_check_of_digits_finds_no_files(tmp_path: Path):
 
 def test_the_package_imports_without_pooch_and_before_the_slow_libraries():
     code = (
-        "import sys; sys.modules['pooch'] = None; from fedactive.data import download, load;"
+        "import sys; sys.modules['pooch'] = None; from fedactive.data.downloader import download; from fedactive.data.loader import load;"
         "print([name for name in ('scipy.io', 'scipy.stats') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

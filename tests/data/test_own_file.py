@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.data import DATASETS, check, find_classes, load
+from fedactive.data.catalog import DATASETS
+from fedactive.data.loader import check, find_classes, load
 from fedactive.data.own_file import is_own_file, short_digest, short_name
 from fedactive.data.own_images import mean_and_std
 from fedactive.errors import ConfigurationError, DataError

@@ -14,7 +14,7 @@ import pytest
 import fedactive
 from fedactive.analysis.report import write_report
 from fedactive.analysis.results import read_runs
-from fedactive.data import Dataset
+from fedactive.data.dataset import Dataset
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.models import MODELS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_emd_of_the_first_labels(
     counts = [np.bincount(cifar10[indices], minlength=10) for indices in split.first_labels]
     assert round(float(local_emd(counts)), 3) == local
     assert round(float(global_emd(counts)), 3) == overall
+
+
+@pytest.mark.parametrize(
+    ("rho", "alpha", "digest"),
+    [(1, 0.1, "9907e86944e2a755"), (5, 0.1, "80579c2e0ed866fb"), (5, 1, "811916a6feb8c79f")],
+)
+def test_runs_of_earlier_versions_had_the_same_samples(
+    cifar10: np.ndarray, rho: float, alpha: float, digest: str
+) -> None:
+    split = reference(cifar10, 10, 10, alpha, rho, budget_percent=5, seed=1)
+    samples = b"".join(part.tobytes() for part in (*split.pools, *split.first_labels))
+    assert hashlib.sha256(samples).hexdigest().startswith(digest)
 
 
 @pytest.mark.parametrize(("rho", "samples", "budget"), [(1, 50_000, 250), (5, 25_423, 127)])

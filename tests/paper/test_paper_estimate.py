@@ -14,7 +14,7 @@ from fedactive.paper.estimate import (
     round_duration,
     round_work,
 )
-from fedactive.paper.reproduce import experiments
+from fedactive.paper.reproduce import experiments, remaining
 from fedactive.record.run_folder import first_round_file
 
 
@@ -53,12 +53,13 @@ def test_what_is_done_is_not_counted(two, store):
 
 def test_an_estimate_after_real_training_on_this_machine(two, store):
     store(two[0], [0.5, 0.6])
-    made = estimate([replace(e, workers=1) for e in two], seconds=0.1)
+    wanted = [replace(e, workers=1) for e in two]
+    made = estimate(wanted, remaining(wanted), seconds=0.1)
     assert (made.runs, made.done) == (2, 1)
     assert made.seconds > 1
     assert str(made).startswith("2 runs, 1 done before; the rest trains on about 3.9 million images, about ")
     store(two[1], [0.5, 0.6])
-    assert str(estimate(two)) == "2 runs, all done before"
+    assert str(estimate(two, remaining(two))) == "2 runs, all done before"
 
 
 @pytest.mark.parametrize(("device", "clients"), [("cpu", 2), ("cuda", 10)])

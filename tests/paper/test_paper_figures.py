@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from fedactive.data import Dataset, load
+from fedactive.data.dataset import Dataset
+from fedactive.data.loader import load
 from fedactive.errors import ConfigurationError, DataError, RunError
 from fedactive.laboratory.split import split
 from fedactive.paper import FIGURES, figures

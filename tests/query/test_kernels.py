@@ -82,6 +82,23 @@ class TestKMeans:
         theirs = [KMeans(60, n_init=10, random_state=seed).fit(points.numpy()).inertia_ for seed in range(3)]
         assert sum(mine) < 1.01 * sum(theirs)
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_best_of_plain_lloyds_from_the_same_starts(self, seed):
+        points, k = torch.randn(60, 2, generator=rng(seed)).double(), 6
+        ends = []
+        for centres in kmeans_plus_plus(points - points.mean(0), k, rng(seed), restarts=10):
+            for _ in range(100):
+                cluster = torch.cdist(points - points.mean(0), centres).argmin(1)
+                centres = torch.stack([(points - points.mean(0))[cluster == c].mean(0) for c in range(k)])
+            ends.append(inertia(points, cluster))
+        assert inertia(points, kmeans(points, k, rng(seed))) == pytest.approx(min(ends), rel=1e-3)
+        assert max(ends) > 1.01 * min(ends)  # or else any of them would do
+
+    @pytest.mark.parametrize("scale", [2.0**-12, 2.0**12])
+    def test_the_unit_of_length_does_not_matter(self, scale):
+        points = torch.randn(80, 3, generator=rng())
+        assert torch.equal(kmeans(points, 7, rng()), kmeans(points * scale, 7, rng()))
+
     def test_far_from_the_origin(self):
         points = torch.tensor([[0.0], [1.0], [10.0], [11.0]]) + 1e5
         a, b, c, d = kmeans(points, 2, rng()).tolist()

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from fedactive import Experiment
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES, ScoringStrategy, Selection, Strategy, make_strategy
 from fedactive.query.contract import make_pool
 from fedactive.query.strategies.logo import LoGo
-from fedactive.query.strategy import parameter
+from fedactive.query.strategy import ScoringNames, parameter, require_contract
 
 
 def test_options_become_parameters():
@@ -72,6 +72,64 @@ def test_the_only_selector_of_a_strategy_is_the_one_that_chooses(monkeypatch):
     pool = make_pool(30, 3)
     chosen = strategy.select(pool, 5, torch.Generator())
     assert chosen.indices.tolist() == pool.unlabelled("local").logits[:, 0].topk(5).indices.tolist()
+
+
+@pytest.mark.parametrize("budget", [3, 9])
+def test_a_selection_of_different_positions_with_a_score_each_is_accepted(budget):
+    chosen = Selection(torch.tensor([2, 0, 1]), torch.tensor([9, 8, 7]))
+    require_contract(make_strategy("random", "none"), chosen, size=3, budget=budget)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [
+        (
+            (torch.tensor([0, 1]), torch.zeros(2)),
+            "strategy random did not return a Selection of two torch tensors",
+        ),
+        (Selection([0, 1], torch.zeros(2)), "did not return a Selection of two torch tensors"),
+        (Selection(torch.tensor([0, 1]), [0.0, 0.0]), "did not return a Selection of two torch tensors"),
+        (Selection(torch.tensor([0.0, 1.0]), torch.zeros(2)), "positions as whole numbers"),
+        (Selection(torch.tensor([0]), torch.zeros(1)), "chose 1 positions in a pool of 5, 1 of them valid"),
+        (Selection(torch.tensor([0, 1, 2]), torch.zeros(3)), "chose 3 .* 3 of them valid .* must choose 2"),
+        (Selection(torch.tensor([1, 1]), torch.zeros(2)), "chose 2 .* 1 of them valid and different"),
+        (Selection(torch.tensor([0, 5]), torch.zeros(2)), "chose 2 .* 1 of them valid and different"),
+        (Selection(torch.tensor([-1, 0]), torch.zeros(2)), "chose 2 .* 1 of them valid and different"),
+        (
+            Selection(torch.tensor([1, 2]), torch.zeros(3)),
+            r"gave scores of shape \(3,\); it must give one for each",
+        ),
+    ],
+)
+def test_any_other_selection_is_refused(chosen, complaint):
+    with pytest.raises(UserError, match=complaint):
+        require_contract(make_strategy("random", "none"), chosen, size=5, budget=2)
+
+
+def test_the_scoring_strategies_are_those_that_logo_may_use():
+    assert list(ScoringNames()) == ["entropy", "least_confidence", "margin"]
+    assert "margin" in ScoringNames()
+    assert "badge" not in ScoringNames()
+
+
+def test_nothing_is_chosen_from_an_empty_pool_or_with_no_budget():
+    pools = [make_pool(n, 3) for n in (0, 4, 0)]
+    rngs = [torch.Generator().manual_seed(k) for k in range(3)]
+    for budget, sizes in ((0, [0, 0, 0]), (2, [0, 2, 0])):
+        chosen = make_strategy("logo", "both").select_all(pools, budget, rngs)
+        assert [len(selection.indices) for selection in chosen] == sizes
+        assert [len(selection.scores) for selection in chosen] == sizes
+
+
+def test_a_model_that_does_not_exist_is_refused_before_the_run(monkeypatch):
+    class Dreamer(Tempered):
+        name, needs = "dreamer", frozenset({"globl"})
+
+    monkeypatch.setitem(STRATEGIES.classes, "dreamer", Dreamer)
+    with pytest.raises(
+        ConfigurationError, match=r"needs of strategy dreamer: 'globl' .* did you mean 'global'"
+    ):
+        Experiment(strategy="dreamer")
 
 
 @dataclass(frozen=True)

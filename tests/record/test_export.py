@@ -185,7 +185,7 @@ def test_a_setting_of_a_newer_version_cannot_be_exported(store, runs, results, t
     assert archive.skipped == [
         (newer, "has settings that this version of fedactive does not know: optimiser")
     ]
-    assert [run.where.parent for run in archive.of(logo(runs))] == [runs, tmp_path / "other"]
+    assert [run.where.parent for run in archive.find(logo(runs))] == [runs, tmp_path / "other"]
 
 
 @pytest.mark.parametrize("content", [b"PAR1", b"", None])

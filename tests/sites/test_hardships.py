@@ -22,7 +22,8 @@ from fedactive.record.run_folder import read_checkpoint
 from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
-from fedactive.sites.labels.store import LabelStore, StoreError
+from fedactive.sites.labels.database import StoreError
+from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import NO_LABELS, NOT_ASKED, PROBLEMS
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.trainer import Trainer

@@ -42,9 +42,7 @@ class Mutant:
     def is_listed(self, entries: list[dict[str, Any]]) -> bool:
         """Return whether an entry of mutants.toml is about it."""
         names = {self.change, "another number"} if self.another_number else {self.change}
-        return any(
-            (e["file"], e["code"]) == (self.file, self.code) and names & {*e["changes"]} for e in entries
-        )
+        return any(e["file"] == self.file and names & {*e["faults"].get(self.code, [])} for e in entries)
 
 
 def digest(*parts: bytes) -> str:

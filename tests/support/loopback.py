@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
 from fedactive.sites.labels.store import LabelStore

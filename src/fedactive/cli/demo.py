@@ -13,32 +13,27 @@ from fedactive.cli.tables import print_accuracy
 from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import make_progress
 from fedactive.laboratory.run import run_all
+from fedactive.sweep.grid import expand
 
-STRATEGIES = (("logo", "both"), ("entropy", "global"), ("entropy", "local"), ("random", "none"))
-SEEDS = (1, 2)
+GRID = {
+    "seed": [1, 2],
+    "strategy": ["logo", "entropy", "random"],
+    "selector": ["global", "local"],  # of entropy; the others leave no choice
+    "dataset": "digits",
+    "clients": 5,
+    "alpha": 0.1,
+    "augment": "none",  # a mirrored digit is not a digit
+    "rounds": 5,
+    "fl_rounds": 12,
+}
 
 
 def demo_experiments(runs_dir: Path) -> list[Experiment]:
-    return [
-        Experiment(
-            dataset="digits",
-            clients=5,
-            alpha=0.1,
-            augment="none",  # a mirrored digit is not a digit
-            rounds=5,
-            fl_rounds=12,
-            strategy=strategy,
-            selector=selector,
-            seed=seed,
-            runs_dir=runs_dir,
-        )
-        for seed in SEEDS
-        for strategy, selector in STRATEGIES
-    ]
+    return expand(GRID | {"runs_dir": runs_dir})
 
 
 def demo(runs_dir: Path) -> None:
-    """Run it, print the table, draw the picture. Every demo is a new folder, so it always really runs."""
+    """Run the demo, print the table, draw the picture. Every demo has a new folder, so nothing is skipped."""
     console = Console()
     folder = runs_dir / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
     experiments = demo_experiments(folder)

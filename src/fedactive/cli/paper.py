@@ -70,7 +70,7 @@ def run(
     """
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.paper.estimate import estimate
-    from fedactive.paper.reproduce import begins, experiments, remaining
+    from fedactive.paper.reproduce import experiments, first_percent, remaining
     from fedactive.sweep.comparison import Comparison, report_failures
     from fedactive.sweep.grid import require_data, share_cores
 
@@ -89,12 +89,12 @@ def run(
     )
     missing = remaining(wanted)
     require_data(missing)
-    first = begins(name, rows["datasets"])
+    first = first_percent(name, rows["datasets"])
     comparable = until is None or until >= first
     if not comparable:
-        print(f"the paper's numbers begin at {first:g}% labelled: these runs have none to stand beside")
+        print(f"the paper's numbers begin at {first:g}% labelled: there are none to compare these runs with")
     if trial:
-        print(estimate(wanted), flush=True)
+        print(estimate(wanted, missing), flush=True)
     if missing:
         with handle_interrupt():
             finished = Comparison(*share_cores(missing, jobs)).run()

@@ -9,8 +9,8 @@ from typing import Any
 
 from fedactive.cli.paper_options import CHANGEABLE, RUNS, as_options
 from fedactive.experiment import Experiment
-from fedactive.paper.archive import Archive, key
-from fedactive.paper.reproduce import begins, experiments
+from fedactive.paper.archive import Archive, key_without_seed
+from fedactive.paper.reproduce import experiments, first_percent
 from fedactive.paper.settings import PAPER, all_settings
 from fedactive.paper.tables import cells
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun
@@ -22,10 +22,10 @@ def explain_missing(
     name: str, source: Path, runs: list[StoredRun], rows: dict[str, Any], changes: dict[str, Any]
 ) -> str:
     """Say why a table has none of our numbers, and what to do."""
-    archive, first = Archive(runs), begins(name, rows["datasets"])
-    made = any(archive.of(experiment) for experiment in experiments(name, **rows, **changes))
+    archive, first = Archive(runs), first_percent(name, rows["datasets"])
+    made = any(archive.find(experiment) for experiment in experiments(name, **rows, **changes))
     if made and name == "penalty":
-        return f"who beats whom is tested over two seeds or more; of {source} there is one each to look at"
+        return f"who beats whom is tested over two seeds or more; of each in {source} only one is used"
     if made and first:
         asked = {option: ",".join(values) for option, values in rows.items() if values}
         there = {} if source == RUNS else {"runs_dir": source}
@@ -62,7 +62,7 @@ def hint_at_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], cha
 
     def unchangeable(settings: Mapping[str, Any]) -> Identity:
         same = dict(settings) | {"strategy_options": settings["strategy_options"].replace(RELEASED_HEAD, "")}
-        return tuple(pair for pair in key(same) if pair[0] not in CHANGEABLE)
+        return tuple(pair for pair in key_without_seed(same) if pair[0] not in CHANGEABLE)
 
     def options(settings: dict[str, Any]) -> str:
         head = "global" if settings["strategy_options"] == RELEASED_HEAD else "own"

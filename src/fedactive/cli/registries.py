@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import typer
 
 from fedactive.cli.options import METHODS, Plugins, example, load_plugins
@@ -18,7 +15,7 @@ app = typer.Typer()
 def strategies(plugin: Plugins = None) -> None:
     """List the query strategies: whose model chooses, what they query, and their options."""
     load_plugins(plugin)
-    print_registry(STRATEGIES, "what it queries", selector=lambda cls: " or ".join(cls.selectors))
+    print_registry(STRATEGIES, "what it queries", selectors=True)
 
 
 @app.command(rich_help_panel=METHODS, epilog=example("fedactive algorithms"))
@@ -35,14 +32,14 @@ def models(plugin: Plugins = None) -> None:
     print_registry(MODELS, "what it is")
 
 
-def print_registry(registry: Registry, what: str, **more: Callable[[Any], str]) -> None:
-    """Print a table of all that is registered; `more` are further columns, each a function of the class."""
+def print_registry(registry: Registry, what: str, selectors: bool = False) -> None:
+    """Print a table of all that is registered; `what` is the title of the column of summaries."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_lines=True)
-    for column in (registry.kind, *more):
+    for column in (registry.kind, "selector") if selectors else (registry.kind,):
         table.add_column(column, no_wrap=True)  # names are for typing, so never cut short
     for column in (what, "options"):
         table.add_column(column, overflow="fold")
@@ -51,6 +48,6 @@ def print_registry(registry: Registry, what: str, **more: Callable[[Any], str]) 
             f"{o.name}= {o.allowed.removeprefix('one of ')} ({o.help}; default {o.default})"
             for o in options_of(cls)
         )
-        columns = [read(cls) for read in more.values()]
-        table.add_row(name, *columns, escape(f"{cls.summary} ({cls.paper})"), escape(options))
+        names = (name, " or ".join(cls.selectors)) if selectors else (name,)
+        table.add_row(*names, escape(f"{cls.summary} ({cls.paper})"), escape(options))
     Console().print(table)

@@ -87,7 +87,7 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     done = [job.experiment for job in finished if not job.failed]
     if done:
         curves = learning_curves([e.folder for e in done])
-        # A run may have gone further, once.
+        # A run may have gone further before.
         wanted = curves["run"].map({e.folder.resolve().name: e.rounds for e in done})
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""

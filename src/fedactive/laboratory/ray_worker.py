@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedactive.client import CPU, Client
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.engines import Engine, EngineShelf
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment

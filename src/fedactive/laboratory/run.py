@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.engines import Engine, EngineShelf, choose_device
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment

@@ -16,7 +16,7 @@ from fedactive.paper.settings import all_settings
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun, drop_copies
 
 
-def key(settings: Mapping[str, Any]) -> Identity:
+def key_without_seed(settings: Mapping[str, Any]) -> Identity:
     """Return what the runs of one experiment share: everything but the seed."""
     return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
 
@@ -45,20 +45,20 @@ class Archive:
         self.skipped += [run.remark(run.unknown_settings) for run in chosen if run.unknown]
         self.runs: dict[Identity, dict[int, StoredRun]] = {}
         for run in distinct.values():
-            self.runs.setdefault(key(dict(run.identity)), {})[run.seed] = run
+            self.runs.setdefault(key_without_seed(dict(run.identity)), {})[run.seed] = run
 
-    def of(self, experiment: Experiment) -> list[StoredRun]:
+    def find(self, experiment: Experiment) -> list[StoredRun]:
         """List all runs of the experiment, one per seed, whatever seed and rounds it has itself."""
-        found = self.runs.get(key(vars(experiment)), {})
+        found = self.runs.get(key_without_seed(vars(experiment)), {})
         return [found[seed] for seed in sorted(found)]
 
     def reaches(self, experiment: Experiment) -> bool:
         """Has a run of this experiment and seed already completed all its AL rounds?"""
-        return any(r.seed == experiment.seed and r.rounds >= experiment.rounds for r in self.of(experiment))
+        return any(r.seed == experiment.seed and r.rounds >= experiment.rounds for r in self.find(experiment))
 
     def curves(self, experiment: Experiment, **columns: str | int) -> pd.DataFrame:
         """Return the learning curves of all its seeds, as `fedactive.analysis.significance` takes them."""
-        rows = [(run.seed, *point) for run in self.of(experiment) for point in run.accuracy.items()]
+        rows = [(run.seed, *point) for run in self.find(experiment) for point in run.accuracy.items()]
         table = pd.DataFrame(rows, columns=["seed", "al_round", "accuracy"])
         table = table.dropna(subset="accuracy")  # between sites it may be unknown
         return table.assign(labelled=table["al_round"] * experiment.budget, **columns)

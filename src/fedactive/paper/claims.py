@@ -18,7 +18,7 @@ import scipy
 
 from fedactive.analysis.significance import t_score
 from fedactive.paper.archive import Archive
-from fedactive.paper.tables import Cell, by_seed, cells, only, up_to
+from fedactive.paper.tables import Cell, by_seed, cells
 from fedactive.record.stored import StoredRun
 
 HELD, NOT_HELD, NOT_TESTABLE = "held", "not held", "not testable"
@@ -96,8 +96,8 @@ def claims(
     The columns are the fields of Claim, but `ours` is the mean difference; then its standard `error`, the
     number of `seeds`, and the `verdict`.
     """
-    accuracy = up_to(until, only(cells("accuracy", **overrides), dataset=datasets))
-    emd = up_to(until, cells("emd", **overrides)) if datasets is None or "cifar10" in datasets else []
+    accuracy = cells("accuracy", until=until, datasets=datasets, **overrides)
+    emd = cells("emd", until=until, **overrides) if datasets is None or "cifar10" in datasets else []
     found = [*accuracy_claims(accuracy, archive), *observations(emd, archive)]
     order = list(dict.fromkeys(claim.claim for claim in found))
     found.sort(key=lambda claim: order.index(claim.claim))  # claim by claim, not dataset by dataset

@@ -16,7 +16,6 @@ import pandas as pd
 
 from fedactive.analysis.curves import MARKERS, PALETTE, figure_file
 from fedactive.analysis.diversity import Counts
-from fedactive.analysis.significance import AVERAGE
 from fedactive.paper.settings import COMPARED
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
         axes.set(ylim=(-1.05, 1.05), xlabel="global imbalance ρ", ylabel="winning rate, global less local")
         axes.set_xticks(list(place.values()), [format_number(rho) for rho in place])
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-        tidy(axes)
+        style_axes(axes)
 
 
 def draw_matrices(matrices: Mapping[Imbalance, Matrices], path: Path) -> None:
@@ -99,9 +98,8 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
             counts = matrix.attrs["counts"]
             uneven = len(set(counts.values())) > 1
             names = {column: f"{column} ({n})" for column, n in counts.items() if uneven}
-            high = max(matrix.to_numpy().max(), 1e-9)
-            draw_heatmap(axes, matrix.rename(columns=names), "{:.1f}", high)
-            axes.axhline(len(matrix.drop(index=AVERAGE)) - 0.5, color="white", linewidth=3)
+            draw_heatmap(axes, matrix.rename(columns=names), "{:.1f}", max(matrix.to_numpy().max(), 1e-9))
+            axes.axhline(len(matrix) - 1.5, color="white", linewidth=3)  # above the last row, the average
             title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
             axes.set_title(f"{name}: {title}" if name else title)
 
@@ -129,7 +127,7 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
             axes.set_title(title + ("" if uneven else f" (n = {n.iloc[0]})"), fontsize=9)
             names = [f"{name} ({n[name]})" if uneven else name for name in baselines]
             axes.set_xticks(places, names, rotation=35, ha="right", fontsize=8)
-            tidy(axes)
+            style_axes(axes)
         for axes in grid[::columns]:
             axes.set_ylabel("LoGo wins / loses (%)")
         for axes in grid[len(groups) :]:
@@ -173,7 +171,7 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
             )
             for axes in (left, right):
                 axes.set_xlabel("labelled (% of all samples)")
-                tidy(axes)
+                style_axes(axes)
 
 
 def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
@@ -241,13 +239,12 @@ def draw_heatmap(axes: Axes, table: pd.DataFrame, form: str, high: float) -> Non
     values = table.to_numpy(float)
     axes.imshow(values, cmap=COLOURS, vmin=0, vmax=high, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        dark = value < 0.6 * high
-        colour = "white" if dark else "black"
+        colour = "white" if value < 0.6 * high else "black"
         axes.text(j, i, form.format(value), ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(table.columns)), table.columns, rotation=35)
     axes.set_yticks(range(len(table.index)), table.index)
 
 
-def tidy(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fedactive.data import DATASETS, Dataset
 from fedactive.data.budget import budget_per_client
+from fedactive.data.catalog import DATASETS
+from fedactive.data.dataset import Dataset
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.engines import EngineShelf, choose_device, usable_cores
 from fedactive.experiment import Experiment
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
-from fedactive.paper.reproduce import remaining
 from fedactive.query import make_strategy
 from fedactive.record.run_folder import first_round_file
 from fedactive.record.run_reader import read_run
@@ -148,12 +148,11 @@ class Estimate:
         )
 
 
-def estimate(wanted: Sequence[Experiment], seconds: float = 2.0) -> Estimate:
-    """Estimate how long these runs take, after a trial of a few seconds for each kind of training.
+def estimate(wanted: Sequence[Experiment], left: Sequence[Experiment], seconds: float = 2.0) -> Estimate:
+    """Estimate how long the runs that are `left` take, after a short trial of each kind of training.
 
     The time is that of training, testing and scoring; the time that strategies need to select is not in it.
     """
-    left = remaining(wanted)
     kinds = {kind(e): e for e in left}
     trained = needed = 0.0
     for name, work in remaining_work(left).items():

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import matrices_in
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
@@ -67,7 +67,7 @@ def matrices_figure(request: FigureRequest) -> None:
     """Show the first AL round, from the first seed that has trained local-only models on its labels."""
     found: dict[Imbalance, Matrices] = {}
     for where, experiment in imbalances(request).items():
-        for run in request.archive.of(experiment):
+        for run in request.archive.find(experiment):
             matrices = matrices_in(run, 1) if run.rounds else None
             if matrices is not None:
                 found.setdefault(where, matrices)

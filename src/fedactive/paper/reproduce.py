@@ -16,7 +16,7 @@ from fedactive.paper import TABLES
 from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty
 from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS
-from fedactive.paper.tables import PRINTED, Cell, cells, only, stop_at, table
+from fedactive.paper.tables import PRINTED, Cell, cells, stop_at, table
 from fedactive.record.finding import runs_in
 from fedactive.record.stored import StoredRun
 
@@ -37,9 +37,9 @@ def experiments(
     `until` ends them at that percent labelled; `datasets`, `strategies`, `alphas` and `rhos` leave the others
     out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...).
     """
-    chosen = cells("emd" if check(name) == "observation" else name, **overrides)
+    source = "emd" if check_name(name) == "observation" else name
     last: dict[str, Cell] = {}  # by an experiment's name: settings share experiments
-    for cell in only(chosen, dataset=datasets, strategy=strategies):
+    for cell in cells(source, datasets=datasets, strategies=strategies, **overrides):
         known = last.setdefault(cell.experiment.name, cell)
         if cell.labelled > known.labelled:
             last[cell.experiment.name] = cell
@@ -52,11 +52,11 @@ def experiments(
         ordered = list(product(last.values(), seeds))
     wanted = [replace(stop_at(cell.experiment, cell.labelled, until), seed=seed) for cell, seed in ordered]
     for field, values in (("alpha", alphas), ("rho", rhos)):
-        wanted = with_values(field, values, wanted)
+        wanted = with_values(wanted, field, values)
     return wanted
 
 
-def with_values(field: str, chosen: Sequence[float] | None, wanted: list[Experiment]) -> list[Experiment]:
+def with_values(wanted: list[Experiment], field: str, chosen: Sequence[float] | None) -> list[Experiment]:
     """Return those with one of these alphas or rhos, which must occur among them; None is all."""
     known = sorted({getattr(e, field) for e in wanted})
     for value in chosen or ():
@@ -95,7 +95,7 @@ def show(
     `seeds` keeps only the first so many seeds. See `tables.table`, `comparison.observation` and
     `comparison.penalty` for the columns.
     """
-    if check(name) not in PRINTED and (until is not None or datasets or strategies):
+    if check_name(name) not in PRINTED and (until is not None or datasets or strategies):
         needs = "one of printed numbers, with --until, --datasets or --strategies"
         raise ConfigurationError("table", name, needs)
     archive = Archive(runs, seeds)
@@ -106,14 +106,14 @@ def show(
     return table(name, archive, until=until, datasets=datasets, strategies=strategies, **overrides)
 
 
-def begins(name: str, datasets: Sequence[str] | None = None) -> float:
+def first_percent(name: str, datasets: Sequence[str] | None = None) -> float:
     """Return the percent labelled at which a table's numbers begin; 0 for figures without printed numbers."""
     if name not in PRINTED:
         return 0.0
-    return min(cell.labelled for cell in only(cells(name), dataset=datasets))
+    return min(cell.labelled for cell in cells(name, datasets=datasets))
 
 
-def check(name: str) -> str:
+def check_name(name: str) -> str:
     if name not in TABLES:
         raise unknown_name("table", name, TABLES)
     return name

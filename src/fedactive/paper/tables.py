@@ -47,23 +47,49 @@ class Cell:
         return round(self.labelled / self.experiment.budget)
 
 
-def cells(name: str, **overrides: Any) -> list[Cell]:
+def cells(
+    name: str,
+    *,
+    until: float | None = None,
+    datasets: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
+    **overrides: Any,
+) -> list[Cell]:
     """List the cells of a table, in the paper's order; `overrides` are settings of Experiment.
 
-    Those of `penalty` are the ends of all learning curves, of which the paper prints no numbers.
+    `until` leaves out those beyond that percent labelled, `datasets` and `strategies` those with other names
+    than the table has; None leaves out none.
     """
-    if name == "penalty":
-        return [
-            Cell(
-                {"setting": setting.number, "dataset": setting.dataset, "strategy": strategy},
-                e := setting.experiment(strategy, **overrides),
-                e.rounds * e.budget,
-                StoredRun.accuracy_in,
-                np.nan,
-            )
-            for setting in all_settings()
-            for strategy in COMPARED
-        ]
+    chosen = _setting_cells(overrides) if name == "penalty" else _printed_cells(name, overrides)
+    for field, wanted in (("dataset", datasets), ("strategy", strategies)):
+        names = [cell.columns.get(field, getattr(cell.experiment, field)) for cell in chosen]
+        for value in wanted or ():
+            if value not in names:
+                raise unknown_name(field, value, set(names))
+        if wanted is not None:
+            chosen = [cell for cell, name in zip(chosen, names, strict=True) if name in wanted]
+    first = min(cell.labelled for cell in chosen)
+    if until is not None and not until >= first:  # refuses nan, too
+        raise ConfigurationError("until", until, f"at least {first:g}, where the paper's numbers begin")
+    return [cell for cell in chosen if until is None or cell.labelled <= until]
+
+
+def _setting_cells(overrides: dict[str, Any]) -> list[Cell]:
+    """List the ends of the learning curves of all 38 settings, of which the paper prints no numbers."""
+    return [
+        Cell(
+            {"setting": setting.number, "dataset": setting.dataset, "strategy": strategy},
+            e := setting.experiment(strategy, **overrides),
+            e.rounds * e.budget,
+            StoredRun.accuracy_in,
+            np.nan,
+        )
+        for setting in all_settings()
+        for strategy in COMPARED
+    ]
+
+
+def _printed_cells(name: str, overrides: dict[str, Any]) -> list[Cell]:
     table = paper_table(PRINTED[name])
     if name == "emd":  # two numbers in a row, of entropy on CIFAR-10 with thinned classes
         names = ["rho", "alpha", "selector", "labelled_percent"]
@@ -84,26 +110,6 @@ def _cell(name: str, row: dict[Any, Any], overrides: dict[str, Any]) -> Cell:
     return Cell({column: row[column] for column in names}, experiment, labelled, measure, float(row[number]))
 
 
-def only(chosen: list[Cell], **values: Sequence[str] | None) -> list[Cell]:
-    """Return the cells of these datasets, or strategies, as the table names them; None is all of them."""
-    for field, wanted in values.items():
-        names = [cell.columns.get(field, getattr(cell.experiment, field)) for cell in chosen]
-        for value in wanted or ():
-            if value not in names:
-                raise unknown_name(field, value, set(names))
-        if wanted is not None:
-            chosen = [cell for cell, name in zip(chosen, names, strict=True) if name in wanted]
-    return chosen
-
-
-def up_to(until: float | None, chosen: list[Cell]) -> list[Cell]:
-    """Return the cells of no more than that percent labelled; None is all of them."""
-    first = min(cell.labelled for cell in chosen)
-    if until is not None and not until >= first:  # refuses nan, too
-        raise ConfigurationError("until", until, f"at least {first:g}, where the paper's numbers begin")
-    return [cell for cell in chosen if until is None or cell.labelled <= until]
-
-
 def stop_at(experiment: Experiment, percent: float, until: float | None) -> Experiment:
     """Return the experiment that ends at that percent labelled, or at `until` if that is less."""
     if until is not None and not until >= experiment.budget:  # refuses nan, too
@@ -112,23 +118,15 @@ def stop_at(experiment: Experiment, percent: float, until: float | None) -> Expe
     return replace(experiment, rounds=int(percent / experiment.budget + 1e-9))
 
 
-def table(
-    name: str,
-    archive: Archive,
-    *,
-    until: float | None = None,
-    datasets: Sequence[str] | None = None,
-    strategies: Sequence[str] | None = None,
-    **overrides: Any,
-) -> pd.DataFrame:
-    """Return the paper's numbers beside ours: one row per cell. A run counts as far as it has got.
+def table(name: str, archive: Archive, **chosen: Any) -> pd.DataFrame:
+    """Return the paper's numbers beside ours: one row per cell, `chosen` as in `cells`.
 
     The columns are those that name the cell, `paper`, `ours` (mean over seeds), `std` (over n - 1), `seeds`,
     `difference` (ours minus the paper's), `low, high` (95% t-interval of our mean), `inside` (whether the
     paper's number lies in it; missing where there is no interval) and a `note` why there is none.
     """
     rows = []
-    for cell in up_to(until, only(cells(name, **overrides), dataset=datasets, strategy=strategies)):
+    for cell in cells(name, **chosen):
         ours = by_seed(cell, archive).to_numpy()
         rows.append(cell.columns | {"paper": cell.paper} | compare(cell.paper, ours))
     return pd.DataFrame(rows).astype({"inside": "boolean"})
@@ -136,7 +134,7 @@ def table(
 
 def by_seed(cell: Cell, archive: Archive) -> pd.Series:
     """Return our numbers by seed, from the runs that have got so far, without those that are unknown."""
-    runs = [run for run in archive.of(cell.experiment) if run.rounds >= cell.al_round]
+    runs = [run for run in archive.find(cell.experiment) if run.rounds >= cell.al_round]
     return pd.Series({run.seed: cell.measure(run, cell.al_round) for run in runs}, dtype=float).dropna()
 
 

@@ -114,6 +114,6 @@ def update_centres(
     means, empty = cluster_means(points, numbered, (most + 1) * run.numel(), row)
     means = means.view(clients, restarts, most + 1, -1)[:, :, :-1]
     empty = empty.view(clients, restarts, most + 1)[:, :, :-1] & used[:, None]
-    farthest = torch.where(real[:, None], distance, -1.0).topk(min(most, n)).indices
-    given = farthest.gather(2, (empty.cumsum(2) - 1).clamp(0, farthest.shape[2] - 1))
+    farthest = torch.where(real[:, None], distance, -1.0).topk(most).indices
+    given = farthest.gather(2, (empty.cumsum(2) - 1).clamp_min(0))
     return torch.where(empty[..., None], points[start + given], means), empty

@@ -122,7 +122,7 @@ def k_centre(points: Tensor, anchors: Tensor, count: int, rng: torch.Generator) 
         sure = 1 + int((scores[done + 1 : done + steps] >= others).cumprod(0).sum())  # the first always is
         centres = points[chosen[done : done + sure]]
         done, steps = done + sure, min(2 * sure, 256)
-    return shuffle[chosen], scores.nan_to_num(posinf=0.0)
+    return shuffle[chosen], scores.nan_to_num()
 
 
 def trials(k: int) -> int:
@@ -163,8 +163,8 @@ def kmeans(
 ) -> Tensor:
     """Run Lloyd's k-means from k-means++ starts; return each point's cluster in the best of `restarts` runs.
 
-    Clusters are numbered 0 to k-1. One that runs empty is given the point farthest from its own centre. Empty
-    ones remain only where there are fewer than k different points.
+    Clusters are numbered 0 to k-1; k is at most the number of points. One that runs empty is given the point
+    farthest from its own centre. Empty ones remain only where there are fewer than k different points.
     """
     points = points - points.mean(0)  # small numbers: differences of their squares keep more digits
     norms = (points * points).sum(1)
@@ -195,9 +195,9 @@ def kmeans(
 def update_centres(points: Tensor, centres: Tensor, cluster: Tensor, distance: Tensor) -> Tensor:
     """Do the M-step: move each centre to the mean of its points, empty clusters to the farthest points."""
     means, empty = cluster_means(points, cluster, len(centres))
-    farthest = distance.topk(min(len(centres), len(points))).indices
+    farthest = distance.topk(len(centres)).indices
     # The first empty cluster gets the farthest point, the second the next: no need to count the empty ones.
-    given = farthest[(empty.cumsum(0) - 1).clamp(0, len(farthest) - 1)]
+    given = farthest[(empty.cumsum(0) - 1).clamp_min(0)]
     return torch.where(empty[:, None], points[given], means)
 
 

@@ -49,12 +49,12 @@ def read_card(name: str, table: Mapping[str, Any]) -> DatasetCard:
 
 
 def card_to_plain(card: DatasetCard) -> dict[str, Any]:
-    """What a site has to know of the images, as values of a message."""
+    """Return what a site has to know of the images, as values of a message."""
     return {name: getattr(card, name) for name in ("name", *KEYS)}
 
 
 def card_from_plain(plain: Mapping[str, Any]) -> DatasetCard:
-    """The card that a site was sent, checked like one that a person wrote."""
+    """Read the card that a site was sent, with the same checks as one that a person wrote."""
     table = {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
     return read_card(str(table.pop("name")), table)
 

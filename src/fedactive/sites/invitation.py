@@ -1,7 +1,7 @@
 """What a site needs to join: where the coordinator is, and the certificate by which to know it.
 
-It holds no secret. But whoever can change it on its way could pose as the coordinator, so it should come by a
-way that the site trusts.
+It holds no secret. But somebody who can change it on its way could pose as the coordinator, so it must come
+in a way that the site trusts.
 """
 
 from __future__ import annotations

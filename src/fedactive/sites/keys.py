@@ -33,9 +33,9 @@ BACKDATED = timedelta(days=1)  # clocks of sites may be a little behind
 
 
 def make_authority_and_certificate(folder: Path, hosts: Sequence[str]) -> None:
-    """ca.pem, server.pem and server.key for a server that is reached under these names and addresses.
+    """Make ca.pem, server.pem and server.key for a server that is reached under these names and addresses.
 
-    The authority's own key is forgotten: it signs this one certificate and nothing else, ever.
+    The authority's own key is not kept, so that it can sign nothing else.
     """
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority_name = _name("fedactive coordinator's authority")
@@ -66,7 +66,7 @@ def make_authority_and_certificate(folder: Path, hosts: Sequence[str]) -> None:
 
 
 def make_site_key(private: Path, public: Path, name: str) -> None:
-    """An elliptic-curve key pair (P-384) in OpenSSH's format; the public one bears the site's name."""
+    """Make an elliptic-curve key pair (P-384) in OpenSSH's format; the public one bears the site's name."""
     key = ec.generate_private_key(ec.SECP384R1())
     write_secret(private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     write_atomically(
@@ -75,7 +75,7 @@ def make_site_key(private: Path, public: Path, name: str) -> None:
 
 
 def read_public_key(path: Path) -> tuple[bytes, str]:
-    """The public key of a site as Flower registers it (PEM), and the site's name."""
+    """Return the public key of a site as Flower registers it (PEM), and the site's name."""
     try:
         content = path.read_bytes()
         key = load_ssh_public_key(content)
@@ -92,7 +92,7 @@ def read_public_key(path: Path) -> tuple[bytes, str]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, in place of one that may be there."""
+    """Write a file that only its owner can read; replace one that may be there."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

@@ -1,7 +1,7 @@
 """What coordinator and sites say to each other, whatever carries it.
 
-A request names its run, AL round and FL round, and a site answers it once: asked again, it gives the answer
-again. A reply holds weights, counts and metrics; there is no place in it for anything else.
+A request names its run, AL round and FL round. A site that is asked again gives the same answer again. A
+reply holds weights, counts and metrics, and nothing else.
 
     hello           how many images do you hold, and do our classes agree?
     query           here is the global model: train your local-only model, choose, ask your people for labels
@@ -60,4 +60,4 @@ class Transport(Protocol):
     def online(self) -> set[int]: ...
 
     def ask(self, requests: Mapping[int, Request], seconds: float) -> dict[int, Reply]:
-        """The replies that came in time; sites that failed or went away are missing."""
+        """Return the replies that came in time; sites that failed or went away are missing."""

@@ -1,7 +1,7 @@
 """A whole federation on this machine, for the demo and the tests: real processes, sockets, keys and pages.
 
 The laboratory's clients become sites: each gets its pool as PNG files, and a share of the test images.
-Threads take the part of the people: they fetch the pictures from the page and know what these show.
+Threads play the people: they fetch the pictures from the page and know the classes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
@@ -38,7 +38,7 @@ SECONDS_BETWEEN_VISITS = 0.5
 
 class Rehearsal:
     def __init__(self, folder: Path, experiment: Experiment, annotators: bool = True) -> None:
-        """`experiment` says who holds which images; what is run later may differ in everything else."""
+        """`experiment` says who has which images; what is run later may differ in everything else."""
         self.folder = folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.people: list[ScriptedAnnotator] = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from fedactive.data import load
+from fedactive.data.loader import load
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment

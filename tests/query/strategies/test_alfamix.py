@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedactive.query import Outputs, Pool, make_strategy
-from fedactive.query.strategies.alfamix import AlfaMix, class_means, ease_of_change, steepest_direction
+from fedactive.query.strategies.alfamix import (
+    AlfaMix,
+    class_means,
+    ease_of_change,
+    squared_distance_to_mean,
+    steepest_direction,
+)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -110,6 +116,12 @@ def test_where_nothing_can_change_the_choice_is_random(case):
 
 def test_a_class_without_labels_has_the_overall_mean():
     assert class_means(LABELLED, LABELS, 3)[:, 0].tolist() == pytest.approx([3, -5, -7 / 3])
+
+
+def test_points_are_compared_with_the_mean_of_their_own_cluster():
+    points, cluster = torch.tensor([[1.0, 0], [3, 4], [5, 5], [2, 2]]), torch.tensor([0, 0, 3, 0])
+    # The mean of the first cluster is (2, 2); the third point is alone; two clusters are empty.
+    assert squared_distance_to_mean(points, cluster, 4).tolist() == [5, 5, 0, 0]
 
 
 # --- the formulas

@@ -33,8 +33,10 @@ def test_logit_with_badge_seeds_on_the_mean_of_the_two_gradient_embeddings():
     both = [pool.unlabelled("global"), pool.unlabelled("local")]
     g = sum(torch.einsum("nd,nc->ndc", o.embeddings, o.residual).flatten(1) / 2 for o in both)
     # A rank-one embedding with q = 1 is the vector itself: the same seeding on the explicit matrix.
-    expected, _ = gradient_seeding(g[None], torch.ones(1, 60, 1), 12, rng(3))
-    assert EnsembleLogit("badge").select(pool, 12, rng(3)).indices.tolist() == expected.tolist()
+    expected, distances = gradient_seeding(g[None], torch.ones(1, 60, 1), 12, rng(3))
+    selection = EnsembleLogit("badge").select(pool, 12, rng(3))
+    assert selection.indices.tolist() == expected.tolist()
+    assert torch.allclose(selection.scores, distances, rtol=1e-4, atol=1e-5)
 
 
 def test_rank_prefers_what_both_models_chose():
@@ -56,6 +58,18 @@ def test_rank_with_badge_takes_only_from_the_two_queries():
     union = set(Badge("global").select(pool, 10, generator).indices.tolist())
     union |= set(Badge("local").select(pool, 10, generator).indices.tolist())
     assert set(EnsembleRank("badge").select(pool, 10, rng(1)).indices.tolist()) <= union
+
+
+@pytest.mark.parametrize("strategy", [EnsembleLogit(), EnsembleRank(), FineTune()])
+def test_clients_with_small_pools_take_nothing_from_others(strategy):
+    pools = [make_pool(n, 3, seed=n) for n in (40, 3)]
+    together = strategy.select_all(pools, 8, [rng(0), rng(1)])
+    for k, pool in enumerate(pools):
+        assert together[k].indices.tolist() == strategy.select(pool, 8, rng(k)).indices.tolist()
+
+
+def test_ensembles_need_both_models():
+    assert EnsembleLogit().needs == EnsembleRank().needs == {"global", "local"}
 
 
 @pytest.mark.parametrize(("base", "strategy"), [("entropy", Entropy), ("badge", Badge)])

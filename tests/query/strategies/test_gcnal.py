@@ -89,6 +89,15 @@ def test_a_sample_like_no_other_keeps_to_itself(embeddings):
     torch.testing.assert_close(Graph(torch.tensor(embeddings)).smooth(values), values)
 
 
+def test_where_similarities_cancel_out_a_sample_does_not_spread():
+    x = torch.tensor([[1.0, 0.0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]], dtype=torch.float64)
+    similarity = x @ x.T - torch.eye(3, dtype=torch.float64)
+    assert similarity.sum(0).tolist() == pytest.approx([0, 1, 0])
+    values = torch.tensor([[1.0], [10.0], [100.0]], dtype=torch.float64)
+    expected = values + 10 * similarity[:, 1:2]  # only the second has neighbours on balance
+    torch.testing.assert_close(Graph(x).smooth(values), expected)
+
+
 @pytest.mark.parametrize("labelled", [0, 1, 7])
 def test_training_is_that_of_the_dense_network(labelled):
     unlabelled, known = features(25), features(labelled, seed=1)
@@ -146,6 +155,12 @@ def test_a_large_pool_is_sampled_and_the_budget_still_met(monkeypatch, budget):
     assert set(chosen) != set(choose(features(60), features(4, seed=1), budget, seed=1)) or budget >= 60
 
 
+def test_a_pool_at_the_limit_is_not_sampled(monkeypatch):
+    expected = choose(features(20), features(4, seed=1), 5)
+    monkeypatch.setattr(module, "POOL_LIMIT", 20)
+    assert choose(features(20), features(4, seed=1), 5) == expected
+
+
 @pytest.mark.parametrize("labelled", [0, 1, 5])
 @pytest.mark.parametrize(
     "unlabelled",
@@ -177,6 +192,14 @@ def test_any_grad_mode_will_do():
     assert choose(attached, known, 6) == expected
     assert attached.grad is None
     assert torch.equal(unlabelled, features(20).float())
+
+
+def test_initial_weights_fill_the_range_of_glorot():
+    weights = glorot(10, 20, rng())
+    assert weights.shape == (10, 20)
+    assert weights.abs().max() <= (6 / 30) ** 0.5
+    assert weights.min() < -0.95 * (6 / 30) ** 0.5
+    assert weights.max() > 0.95 * (6 / 30) ** 0.5
 
 
 def test_the_model_is_the_selectors():

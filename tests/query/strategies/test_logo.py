@@ -63,6 +63,10 @@ def test_first_picks_come_first_and_are_never_lost(clusters, count, seed):
                 assert taken.count(d) <= taken.count(c) + 1
 
 
+def test_both_models_are_needed():
+    assert LoGo().needs == {"global", "local"}
+
+
 def test_one_pick_per_cluster(make_pool):
     pool = make_pool(200, 5, dimensions=8)
     selection = LoGo().select(pool, 20, torch.Generator().manual_seed(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import pytest
 import torch
@@ -11,7 +12,14 @@ from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.models import MODELS, ModelSpec
 from fedactive.record.schema import measure
-from fedactive.sites.coordinator.checks import BadReplyError, add_up, check_update, read_evaluation
+from fedactive.sites.coordinator.checks import (
+    BadReplyError,
+    add_up,
+    check_finite,
+    check_update,
+    read_evaluation,
+    read_label_counts,
+)
 from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.messages import Reply
@@ -53,6 +61,120 @@ def test_statistics_may_follow_images_of_any_scale(model):
     )
 
 
+# A small model: norms of 5 and 2. Its algorithm sends a group of tensors beside the weights.
+WEIGHTS = {
+    "head.weight": torch.tensor([3.0, 4.0]),
+    "norm.running_mean": torch.tensor([0.0, 0.0]),
+    "norm.running_var": torch.tensor([4.0, 0.0]),
+    "norm.num_batches_tracked": torch.tensor(7),
+}
+FORM = Update(1, WEIGHTS, {"control": {"head.weight": torch.zeros(2)}})
+
+
+def check(samples=5, state=None, largest_step=2.0, **changes):
+    """Check an update with these changes of weights; a dot in a name is written as two underscores."""
+    sent = WEIGHTS | {name.replace("__", "."): value for name, value in changes.items()}
+    sent = {name: value for name, value in sent.items() if value is not None}
+    reply = Reply(
+        {} if samples is None else {"samples": samples}, sent, FORM.state if state is None else state
+    )
+    check_update(reply, Server(WEIGHTS), FORM, largest_step)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"samples": 1},
+        {"samples": 2**40 - 1},
+        {"head__weight": torch.tensor([-7.0, 4.0])},  # twice the norm away, which is just allowed
+        {"norm__running_var": torch.tensor([0.0, 0.0])},
+        {"norm__running_mean": torch.tensor([2000.0, 0.0])},
+        {"norm__num_batches_tracked": torch.tensor(0)},
+        {"norm__num_batches_tracked": torch.tensor(2**40 - 1)},
+    ],
+    ids=str,
+)
+def test_what_is_possible_is_kept(changes):
+    check(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"samples": 0}, "sent an impossible number of samples"),
+        ({"samples": 2**40}, "sent an impossible number of samples"),
+        ({"samples": True}, "sent an impossible number of samples"),
+        ({"samples": 5.0}, "sent an impossible number of samples"),
+        ({"samples": None}, "sent an impossible number of samples"),
+        ({"head__weight": None}, "sent weights that do not fit the model: head.weight missing"),
+        ({"head__weight": torch.zeros(3)}, "sent weights that do not fit the model: head.weight"),
+        ({"head__weight": torch.zeros(2).half()}, "sent weights that do not fit the model: head.weight"),
+        ({"head__weight": torch.tensor([3.0, torch.inf])}, "sent weights that are not finite: head.weight"),
+        (
+            {"head__weight": torch.tensor([-7.1, 4.0])},
+            "sent weights 10.1 away from the model's, whose norm is 5",
+        ),
+        ({"norm__running_var": torch.tensor([4.0, -1e-9])}, "sent a negative variance: norm.running_var"),
+        (
+            {"norm__running_mean": torch.tensor([2001.0, 0.0])},
+            "sent statistics 2e+03 away from the model's, whose norm is 2",
+        ),
+        (
+            {"norm__num_batches_tracked": torch.tensor(-1)},
+            "sent an impossible count: norm.num_batches_tracked",
+        ),
+        (
+            {"norm__num_batches_tracked": torch.tensor(2**40)},
+            "sent an impossible count: norm.num_batches_tracked",
+        ),
+        ({"state": {}}, "sent other groups of tensors than the algorithm does"),
+        ({"state": {"control": {}}}, "sent control tensors that do not fit the model: head.weight missing"),
+        (
+            {"state": {"control": {"head.weight": torch.tensor([torch.nan, 0.0])}}},
+            "sent control tensors that are not finite: head.weight",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_impossible_is_dropped_with_a_reason(changes, reason):
+    with pytest.raises(BadReplyError) as dropped:
+        check(**changes)
+    assert str(dropped.value) == reason
+
+
+def test_the_steps_of_a_model_near_zero_are_measured_by_one():
+    zero = {"head.weight": torch.zeros(2)}
+    for length in (1.99, 2.01):
+        reply = Reply({"samples": 5}, {"head.weight": torch.tensor([length, 0.0])})
+        if length > 2:
+            with pytest.raises(BadReplyError, match=r"sent weights 2\.01 away"):
+                check_update(reply, Server(zero), Update(1, zero), largest_step=2)
+        else:
+            check_update(reply, Server(zero), Update(1, zero), largest_step=2)
+
+
+def test_of_many_missing_tensors_three_are_named():
+    wanted = {name: torch.zeros(1) for name in "dbcae"}
+    with pytest.raises(BadReplyError) as dropped:
+        check_update(Reply({"samples": 5}), Server(wanted), Update(1, wanted), largest_step=2)
+    assert str(dropped.value) == "sent weights that do not fit the model: a, b, c missing"
+
+
+def test_a_model_that_is_not_finite_is_dropped():
+    check_finite(Server(WEIGHTS))
+    with pytest.raises(BadReplyError, match=r"sent tensors that make the model infinite: head\.weight"):
+        check_finite(Server(WEIGHTS | {"head.weight": torch.tensor([torch.inf, 0.0])}))
+
+
+def test_counts_of_labels():
+    names = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
+    counts = {name: n for n, name in enumerate(names)}
+    assert read_label_counts(Reply(counts)) == counts
+    with pytest.raises(BadReplyError, match="sent an impossible number of flagged"):
+        read_label_counts(Reply(counts | {"flagged": -1}))
+
+
 TO_THE_TERMINAL = "\x1b]0;title\x07\x1b[2J\x9b31m\n12:00:00 south was dismissed"
 
 
@@ -84,6 +206,7 @@ SOUND = {"tested": [3, 1], "right": [2, 0], "predicted": [2, 2], "loss": 0.5}
     [
         {"tested": [3]},
         {"right": [4, 0]},
+        {"right": [0, 2]},  # of one in class 1
         {"right": [-1, 0]},
         {"predicted": None},
         {"predicted": [1, 3]},  # two of class 0 were right
@@ -91,6 +214,9 @@ SOUND = {"tested": [3, 1], "right": [2, 0], "predicted": [2, 2], "loss": 0.5}
         {"predicted": [2.0, 2.0]},
         {"loss": -1.0},
         {"loss": float("inf")},
+        {"loss": "0.5"},
+        {"tested": [2**40, 1], "predicted": [2**40 - 1, 2]},
+        {"tested": [3, 1, 0]},
     ],
     ids=str,
 )
@@ -100,9 +226,20 @@ def test_counts_that_cannot_be_true_are_dropped(wrong):
         read_evaluation(Reply(SOUND | wrong), 2)
 
 
+@pytest.mark.parametrize(
+    "possible",
+    [{"loss": 0.0}, {"loss": 1}, {"right": [2, 1]}, {"tested": [2**40 - 1, 1], "predicted": [2**40 - 2, 2]}],
+    ids=str,
+)
+def test_counts_that_can_be_true_are_kept(possible):
+    assert read_evaluation(Reply(SOUND | possible), 2) == Evaluation(**(SOUND | possible))
+
+
 def test_results_of_sites_are_added_up():
     other = Evaluation(tested=[0, 4], right=[0, 4], predicted=[0, 4], loss=0.25)
     whole = add_up([Evaluation(**SOUND), other], 2)
     assert whole == Evaluation([3, 5], [2, 4], [2, 6], (4 * 0.5 + 4 * 0.25) / 8)
     assert measure(whole)["macro_f1"] == pytest.approx((4 / 5 + 8 / 11) / 2)
-    assert add_up([], 2).tested == [0, 0]
+    nothing = add_up([], 2)
+    assert (nothing.tested, nothing.right, nothing.predicted) == ([0, 0], [0, 0], [0, 0])
+    assert math.isnan(nothing.loss)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import options_of

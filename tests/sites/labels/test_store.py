@@ -16,7 +16,9 @@ from fedactive.errors import UserError
 from fedactive.sites.labels import queues
 from fedactive.sites.labels.agreement import cohen_kappa, verdict
 from fedactive.sites.labels.answers import SenselessError
-from fedactive.sites.labels.store import Counts, LabelStore, StoreError
+from fedactive.sites.labels.database import StoreError
+from fedactive.sites.labels.rounds import Counts
+from fedactive.sites.labels.store import LabelStore
 from support.answering import answer_fifty
 
 
@@ -267,7 +269,7 @@ def test_no_more_answers_are_wanted_than_there_are_people(store):
     ada, bob = person(store, "ada"), person(store, "bob")
     for sample in (0, 1):
         store.answers.record(ada, sample, "label", 3)
-    assert (store.counts("run", 1).pending, store.queues.count_left("round")) == (2, 2)
+    assert store.counts("run", 1).pending == 2
     store.answers.record(bob, 0, "label", 3)
     store.answers.record(bob, 1, "label", 4)
     assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.sites.labels.store import Counts
+from fedactive.sites.labels.rounds import Counts
 from fedactive.sites.page.app import create_app
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.view import classes_with_keys

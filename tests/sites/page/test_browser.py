@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from PIL import Image
 
-from fedactive.sites.labels.store import Counts
+from fedactive.sites.labels.rounds import Counts
 from fedactive.sites.site.read_images import read_images
 from support.browser import Browser, missing
 
@@ -371,7 +371,7 @@ def test_a_round_that_closes_while_somebody_labels(site, browse):
     site.store.rounds.open("run", 1, range(9), "logo", datetime.now(UTC) - timedelta(hours=1))
     ada = browse(site, "ada")
     assert shown(ada) == 0
-    assert "deadline passed, open until it is closed" in ada.text()
+    assert "deadline passed, still open" in ada.text()
     site.store.rounds.close("run", 1)
     ada.press("1")
     ada.wait("document.body.innerText.includes('Round 1 is closed')")

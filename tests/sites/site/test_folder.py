@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.errors import DataError, UserError
 from fedactive.sites import keys
 from fedactive.sites.flower import processes

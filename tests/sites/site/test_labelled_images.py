@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.errors import DataError
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.labelled_images import read_test_images

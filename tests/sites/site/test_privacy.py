@@ -14,7 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedactive.data import DATASETS
+from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.models import ModelSpec
 from fedactive.sites.card import card_to_plain

@@ -13,7 +13,7 @@ from fedactive.analysis.charts import heat_map
 from fedactive.analysis.diversity import LABELLED, QUERY, Counts, emd_by_round
 from fedactive.analysis.panels.accuracy import band_chart
 from fedactive.analysis.results import Runs
-from fedactive.data import find_classes
+from fedactive.data.loader import find_classes
 from fedactive.errors import UserError
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from fedactive.analysis.charts import png, short_names
 from fedactive.analysis.panels import Values
-from fedactive.data import Dataset, load
+from fedactive.data.dataset import Dataset
+from fedactive.data.loader import load
 from fedactive.errors import DataError, UserError
 from fedactive.record.run_reader import read_selections
 

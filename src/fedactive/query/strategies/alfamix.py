@@ -53,10 +53,6 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
         choices=("own", "global"),
     )
 
-    def __post_init__(self) -> None:
-        if self.selector == "global":  # its own head is the global model's
-            object.__setattr__(self, "head", "own")
-
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({self.selector, self.head_model})
@@ -96,10 +92,10 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
 def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
     """Return the anchors (C, d): a class without labels has the mean of all; no labels at all, no anchors."""
     if len(labels) == 0:
-        return embeddings[:0]
+        return embeddings
     count = torch.bincount(labels, minlength=classes)[:, None]
     sums = embeddings.new_zeros(classes, embeddings.shape[1]).index_add_(0, labels, embeddings)
-    return torch.where(count > 0, sums / count.clamp_min(1), embeddings.mean(0))
+    return torch.where(count > 0, sums / count, embeddings.mean(0))
 
 
 def steepest_direction(logits: Tensor, weight: Tensor) -> Tensor:
@@ -118,8 +114,6 @@ def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wan
 
     The cap grows until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
     """
-    if len(anchors) == 0 or wanted == 0:
-        return z.new_zeros(len(z))
     logits = torch.addmm(bias, z, weight.T)
     predicted, direction = logits.argmax(1), steepest_direction(logits, weight)
     smallest = z.new_full((len(z),), torch.inf)
@@ -137,4 +131,4 @@ def squared_distance_to_mean(points: Tensor, cluster: Tensor, clusters: int) -> 
     """Compute ‖x - mean of x's cluster‖²."""
     count = torch.bincount(cluster, minlength=clusters)[:, None]
     sums = points.new_zeros(clusters, points.shape[1]).index_add_(0, cluster, points)
-    return ((points - (sums / count.clamp_min(1))[cluster]) ** 2).sum(1)
+    return ((points - (sums / count)[cluster]) ** 2).sum(1)

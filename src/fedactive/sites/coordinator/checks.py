@@ -140,8 +140,8 @@ def add_up(parts: Sequence[Evaluation], classes: int) -> Evaluation:
             [part.predicted for part in parts],
         )
     )
-    losses = torch.tensor([0.0, *(part.loss for part in parts)], dtype=torch.double)
-    sizes = torch.tensor([0, *(sum(part.tested) for part in parts)], dtype=torch.double)
+    losses = torch.tensor([part.loss for part in parts], dtype=torch.double)
+    sizes = torch.tensor([sum(part.tested) for part in parts], dtype=torch.double)
     return Evaluation(tested, right, predicted, ((losses * sizes).sum() / sizes.sum()).item())
 
 

@@ -75,7 +75,7 @@ class Correspondence:
         return sound
 
     def run_settings(self, site: int) -> dict[str, Any]:
-        """All that a site has to know of the run."""
+        """Return all that a site has to know of the run."""
         return {
             "experiment": self.plan.experiment.to_toml(),
             "images": card_to_plain(self.plan.images),

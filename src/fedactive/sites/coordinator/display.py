@@ -19,7 +19,7 @@ DROPPED_SHOWN = 3
 
 @contextmanager
 def open_display() -> Iterator[Callable[[Status], None]]:
-    """A function that shows a status, as often as it is called."""
+    """Yield a function that shows a status; call it as often as there is a new one."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield StatusLines().show

@@ -65,7 +65,7 @@ class Coordinator:
         return cls(folder)
 
     def superlink(self) -> dict[str, Any]:
-        """Address and process id of the SuperLink."""
+        """Return the address and process id of the SuperLink."""
         serving = self.folder / "serving.json"
         if not serving.exists():
             raise UserError(f"{self.folder} is not serving; start `fedactive coordinator serve` first")
@@ -78,20 +78,20 @@ class Coordinator:
     # --- sites
 
     def all_sites(self) -> list[Member]:
-        """In the order in which they were admitted, those that were dismissed included."""
+        """List all sites in the order in which they were admitted, also those that were dismissed."""
         file = self.folder / "sites.json"
         return [Member(**site) for site in json.loads(file.read_text())["sites"]] if file.exists() else []
 
     def sites(self) -> list[Member]:
-        """The sites that a new run begins with."""
+        """List the sites that a new run begins with."""
         return [site for site in self.all_sites() if not site.dismissed]
 
     def keys(self) -> list[str]:
-        """The public keys of the sites that may come in."""
+        """List the public keys of the sites that may connect."""
         return [site.key for site in self.sites()]
 
     def admit(self, public_key: Path, name: str | None) -> Member:
-        """Let the holder of this key take part from now on. If it is cut short, it can be done again."""
+        """Let the holder of this key take part from now on. If this is interrupted, do it again."""
         key, comment = read_public_key(public_key)
         name = check_name(name or comment)
         with self.hold(), closing(self.control()) as control:
@@ -137,7 +137,7 @@ class Coordinator:
         return plan
 
     def check_images(self, plan: FieldPlan) -> None:
-        """Refuse other images than a run began with: they are no part of the name of a run."""
+        """Refuse other images than a run began with: the name of a run does not depend on them."""
         name = plan.experiment.name
         if not read_names(self.run_folder(plan)) or not self.plan_file(name).exists():
             return
@@ -148,7 +148,7 @@ class Coordinator:
                 raise ConfigurationError(f"images.{key}", value, allowed)
 
     def plan(self, name: str) -> FieldPlan:
-        """The plan of the run with this name, which has begun."""
+        """Read the plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
         return self.read_plan(self.plan_file(name).read_text(), clients)
 
@@ -162,15 +162,15 @@ class Coordinator:
         return self.run_folder(plan) / "field.log"
 
     def parse_plan(self, text: str) -> FieldPlan:
-        """Read a plan: for the sites of the run of it that has begun and not ended, else for those of now."""
+        """Read a plan: for the sites of its run if that is going on, or else for the present sites."""
         if not self.sites():
             raise UserError("no site is admitted yet; `fedactive coordinator admit` does that")
         return self.find_begun(text) or self.read_plan(text, len(self.sites()))
 
     def find_begun(self, text: str) -> FieldPlan | None:
-        """Find the run of this plan that has begun and not ended, by the plans that are kept of runs.
+        """Find the run of this plan that has begun and not ended, among the plans that were kept.
 
-        How many sites take part is no part of a plan: it was decided when the run began.
+        A plan does not say how many sites take part: that was decided when the run began.
         """
         wanted = self.read_plan(text, 1).experiment
         begun: list[FieldPlan] = []
@@ -188,19 +188,19 @@ class Coordinator:
         return FieldPlan.from_toml(text, clients=clients, runs_dir=self.folder / "runs")
 
     def begin(self, plan: FieldPlan) -> None:
-        """Write down which sites the run has, from now on."""
+        """Write down which sites the run has from now on."""
         folder = self.run_folder(plan)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "sites.json", {"sites": [site.name for site in self.sites_of(plan)]})
 
     def sites_of(self, plan: FieldPlan) -> list[Member]:
-        """The sites that the run began with, as they are now; for a new run, those of now."""
+        """List the sites that the run began with, as they are now; for a new run, the present sites."""
         begun = read_names(self.run_folder(plan))
         known = {site.name: site for site in self.all_sites()}
         return [known[name] for name in begun] if begun else self.sites()
 
 
 def read_names(run_folder: Path) -> list[str]:
-    """The names of a run's sites, in the order of their numbers; none if it has not begun."""
+    """List the names of a run's sites, in the order of their numbers; none if it has not begun."""
     file = run_folder / "sites.json"
     return list(json.loads(file.read_text())["sites"]) if file.exists() else []

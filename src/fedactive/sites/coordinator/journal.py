@@ -51,7 +51,7 @@ class Journal:
 
     @property
     def images(self) -> list[int]:
-        """How many each site held at the beginning."""
+        """How many images each site had at the beginning."""
         return list(self.decided["images"])
 
     def decide(self, images: Sequence[int], budget: int) -> None:
@@ -59,9 +59,9 @@ class Journal:
         self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:
-        """When the labelling of this round ends at the latest, in seconds since 1970; 0 seconds: never.
+        """Return when the labelling of this round ends at the latest, in seconds since 1970; None is never.
 
-        It counts from when the round began, by what the plan says now.
+        The `seconds` that the plan gives now count from when the round began; 0 is no deadline.
         """
         opened: dict[str, float] = self.decided["opened"]
         if str(al_round) not in opened:
@@ -75,7 +75,7 @@ class Journal:
     # --- how it is going
 
     def enter(self, phase: Phase) -> None:
-        """The run is doing this now."""
+        """Record what the run is doing now."""
         if phase != self.status.phase:
             log.info("%s", phase)
         self.status.phase = phase
@@ -86,7 +86,7 @@ class Journal:
             self.status.sites[name]["online"] = k in numbers
 
     def set_seen(self, number: int) -> None:
-        """A site has answered just now."""
+        """Record that a site has answered just now."""
         self.update_site(number, last_seen=time.time())
 
     def update_site(self, number: int, **values: Any) -> None:
@@ -98,7 +98,7 @@ class Journal:
         self.write_status()
 
     def add_dropped(self, sentence: str) -> None:
-        """A site's reply or a model was not used, and why."""
+        """Record why a site's reply, or a model, was not used."""
         log.warning("dropped: %s", sentence)
         self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence}][-DROPPED_SHOWN:]
         self.write_status()

@@ -37,7 +37,7 @@ def run(coordinator: Coordinator, plan: FieldPlan) -> Result:
 
 
 def explain_end(status: Status) -> str:
-    """Why a run ended early, and what to do."""
+    """Say why a run ended early, and what to do."""
     if status.phase.activity == "stopped":
         return f"the run {status.phase}"
     return "the run stopped before its end; the same command goes on from where it was"

@@ -90,7 +90,7 @@ class FieldPlan:
 
     @property
     def images(self) -> DatasetCard:
-        """The images that the run is about: their form and their classes."""
+        """Return the card of the images that the run is about: their form and their classes."""
         assert self.experiment.card is not None  # or this would not be a plan
         return self.experiment.card
 

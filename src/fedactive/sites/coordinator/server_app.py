@@ -41,7 +41,7 @@ def main(grid: Grid, context: Context) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     coordinator = Coordinator(Path(os.environ[FOLDER_VARIABLE]))
     plan = coordinator.plan(str(context.run_config["plan"]))
-    # Flower keeps to itself what is printed here.
+    # Flower does not show what is printed here.
     log = logging.FileHandler(coordinator.log_file(plan), encoding="utf-8")
     log.setFormatter(PlainFormatter("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
@@ -65,4 +65,4 @@ def end_with_parent() -> None:
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(SECONDS_BETWEEN_POLLS)
-    os._exit(1)  # at once: all that counts is on disk, whole
+    os._exit(1)  # at once: everything that matters is on disk

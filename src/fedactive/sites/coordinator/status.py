@@ -54,7 +54,7 @@ class Status:
 
 
 def read_status(folder: Path) -> Status:
-    """How the run in this folder is going; `starting` if it has not written anything yet."""
+    """Read how the run in this folder is going; `starting` if it has not written anything yet."""
     file = folder / "status.json"
     if not file.exists():
         return Status()

@@ -1,4 +1,4 @@
-"""When several people answer about one image: what counts as the answer, and how well do they agree?"""
+"""Several people answer about one image: which answer counts, and how well they agree."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Outcome = Literal["label", "skip", "flag", "split", "none"]
 
 
 def verdict(answers: Iterable[tuple[Action, int | None]]) -> tuple[Outcome, int | None]:
-    """The common answer and its class. Skips abstain; of the rest, more than half must say the same.
+    """Return the common answer and its class. Skips do not count; of the rest, more than half must be equal.
 
-    Half against half is "split": somebody has to decide. All skipped is "skip", no answer at all "none".
+    Otherwise it is "split", and somebody has to decide. All skipped is "skip", no answer at all "none".
     """
     given = list(answers)
     votes = Counter(answer for answer in given if answer[0] != "skip")
@@ -24,10 +24,10 @@ def verdict(answers: Iterable[tuple[Action, int | None]]) -> tuple[Outcome, int 
 
 
 def cohen_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """Agreement of two people beyond chance: 1 is perfect, 0 is chance. None where it is not defined.
+    """Return the agreement of two people beyond chance: 1 is perfect, 0 is chance, None is not defined.
 
-    kappa = (p - q) / (1 - q), p the share of equal labels, q that of two people who draw independently from
-    the same two histograms (Cohen, 1960). If both gave one and the same class throughout, q is 1.
+    kappa = (p - q) / (1 - q). p is the share of equal labels, q the share expected of two people who draw
+    independently from the same two histograms (Cohen, 1960). If both always gave the same class, q is 1.
     """
     n = len(first)
     if n == 0:

@@ -26,7 +26,7 @@ class Annotators:
         self.database = database
 
     def add(self, name: str, *, lead: bool = False) -> str:
-        """A new person, or one who cannot sign in; returns the token, which is stored as a hash."""
+        """Add a person, or let one sign in who could not; return the token, which is stored as a hash."""
         checked = check_name(name)
         with self.database.writing():
             known = self.find(checked)
@@ -35,39 +35,37 @@ class Annotators:
             return self._give_token(checked, "lead" if lead else "annotator")
 
     def renew(self, name: str, *, lead: bool = False) -> str:
-        """A new token for somebody who lost theirs; the old one and its sessions end. A lead stays one."""
+        """Return a new token in place of a lost one, which ends with its sessions. A lead stays a lead."""
         with self.database.writing():
             known = self._existing(name)
             return self._give_token(known.name, "lead" if lead or known.role == "lead" else "annotator")
 
     def remove(self, name: str) -> None:
-        """Nobody signs in or imports answers under this name any more; what they answered stays."""
+        """End sign-in and import under this name; what the person answered stays."""
         with self.database.writing():
             known = self._existing(name)
-            self.database.connection.execute(
-                "UPDATE annotators SET token_hash = NULL, role = 'removed' WHERE id = ?", (known.id,)
-            )
-            self.database.connection.execute(
-                "DELETE FROM assignments WHERE annotator = ? AND action IS NULL", (known.id,)
-            )
+            execute = self.database.connection.execute
+            execute("UPDATE annotators SET token_hash = NULL, role = 'removed' WHERE id = ?", (known.id,))
+            execute("DELETE FROM assignments WHERE annotator = ? AND action IS NULL", (known.id,))
 
     def all(self) -> list[Annotator]:
         return [Annotator(*row) for row in self.database.rows("SELECT * FROM annotators ORDER BY name")]
 
     def find_by_id(self, annotator: int) -> Annotator | None:
-        row = self.database.one("SELECT * FROM annotators WHERE id = ?", annotator)
-        return Annotator(*row) if row else None
+        return self._find("id = ?", annotator)
 
     def find_by_token(self, token: str) -> Annotator | None:
-        row = self.database.one("SELECT * FROM annotators WHERE token_hash = ?", _hash(token))
-        return Annotator(*row) if row else None
+        return self._find("token_hash = ?", _hash(token))
 
     def find(self, name: str) -> Annotator | None:
-        row = self.database.one("SELECT * FROM annotators WHERE name = ?", name)
+        return self._find("name = ?", name)
+
+    def _find(self, where: str, value: object) -> Annotator | None:
+        row = self.database.one(f"SELECT * FROM annotators WHERE {where}", value)
         return Annotator(*row) if row else None
 
     def find_or_add(self, name: str) -> Annotator:
-        """Somebody whose answers are imported; a new one cannot sign in until they are added."""
+        """Return the person whose answers are imported; a new one cannot sign in until they are added."""
         checked = check_name(name)
         with self.database.writing():
             self.database.connection.execute("INSERT OR IGNORE INTO annotators (name) VALUES (?)", (checked,))

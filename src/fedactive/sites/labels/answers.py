@@ -1,7 +1,7 @@
 """What people said about images: a log that only grows, and what follows from it.
 
-An answer that is corrected is followed by another, one that is taken back by an event that undoes it. So the
-log is the audit trail, and undo needs no memory of its own.
+A corrected answer is followed by another, and an answer that is taken back by an event that undoes it. So the
+log is also the audit trail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NotAskedError(StoreError):
 
 
 class SenselessError(StoreError):
-    """A request that can never be met, however often it is sent."""
+    """A request that is wrong in itself: to send it again is no use."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an image stands: how many people answered, and the answer in common."""
+    """What is known of an image: how many people answered, and their common answer."""
 
     answers: int
     outcome: Outcome
@@ -72,7 +72,7 @@ class Answers:
     ) -> None:
         """Record one person's answer; it is on disk when this returns. The same `key` again changes nothing.
 
-        A `final` one decides a disagreement: nobody else's answer counts then, so there has to be one.
+        A `final` answer decides a disagreement, which must exist: then nobody else's answer counts.
         """
         with self.database.writing():
             if key is not None and (before := self._with_key(key)):
@@ -92,7 +92,7 @@ class Answers:
                 self._append(Event(annotator.id, sample, action, label, seconds), None)
 
     def undo(self, annotator: Annotator, key: str | None = None) -> Event | None:
-        """Take back this person's last answer that stands; which one it was, None if there is none."""
+        """Take back this person's last answer that stands, and return it; None if there is none."""
         with self.database.writing():
             if key is not None and (before := self._with_key(key)):
                 if before.action != "undo":
@@ -111,7 +111,7 @@ class Answers:
             )
 
     def history(self, annotator: Annotator, count: int) -> list[Event]:
-        """This person's answers that were not undone, latest first."""
+        """List this person's answers that were not undone, latest first."""
         return self.events(
             "annotator = ? AND action <> 'undo' AND NOT EXISTS"
             " (SELECT 1 FROM events u WHERE u.undoes = events.id) ORDER BY id DESC LIMIT ?",
@@ -128,7 +128,7 @@ class Answers:
         return next(iter(self.events("key = ?", key)), None)
 
     def _append(self, event: Event, key: str | None) -> None:
-        """The event, and in the same transaction what follows from it."""
+        """Write the event, and in the same transaction what follows from it."""
         execute, now = self.database.connection.execute, time.time()
         asking = self.rounds.find_for(event.sample)
         execute(
@@ -156,7 +156,7 @@ class Answers:
 
 
 def standing(events: Iterable[Event]) -> Standing:
-    """What the events of one image come to, in the order they happened."""
+    """Return what follows from the events of one image, in the order in which they happened."""
     answers = _standing_answers(list(events))
     decided = answers.pop(None, None)
     outcome, label = decided or verdict(answers.values())
@@ -164,7 +164,7 @@ def standing(events: Iterable[Event]) -> Standing:
 
 
 def _standing_answers(events: list[Event]) -> dict[int | None, tuple[Action, int | None]]:
-    """Each person's last answer that was not undone; under None, the last decision of a disagreement."""
+    """Return each person's last answer that was not undone; under None the last decision of a dispute."""
     undone = {event.undoes for event in events}
     return {
         None if event.final else event.annotator: (event.action, event.label)

@@ -14,7 +14,7 @@ from typing import Any
 from fedactive.errors import UserError
 
 VERSION = 3
-# What turns a store of an earlier version into one of the next; schema.sql is the latest.
+# The statements that turn a store of an earlier version into one of the next; schema.sql is the latest.
 CHANGES = {
     1: (
         "ALTER TABLE annotators ADD COLUMN role TEXT NOT NULL DEFAULT 'elsewhere'"
@@ -33,7 +33,7 @@ class StoreError(UserError):
 
 
 class Database:
-    """One connection for all threads. Threads queue at a lock, which is fairer than SQLite's waiting.
+    """One connection for all threads. Threads wait at a lock, which is fairer than SQLite's waiting.
 
     Write-ahead log with synchronous FULL: once `writing()` has ended, what was written survives a kill and a
     power cut.
@@ -63,7 +63,7 @@ class Database:
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[None]:
-        """All or nothing, and nobody else writes meanwhile. Not durable: a power cut may lose it."""
+        """Write all or nothing, while nobody else writes. What is not `durable` a power cut may lose."""
         with self.lock, self.explain_errors():
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")
@@ -90,7 +90,7 @@ class Database:
             return self.connection.execute(sql, values).fetchall()
 
     def one(self, sql: str, *values: Any) -> Any:
-        """The first row, or None."""
+        """Return the first row, or None."""
         with self.lock, self.explain_errors():
             return self.connection.execute(sql, values).fetchone()
 
@@ -100,12 +100,10 @@ class Database:
 
 
 def _statements() -> Iterator[str]:
-    """The schema's statements one by one: sqlite3's executescript() would commit in between."""
-    statement = ""
-    for line in (
-        files("fedactive.sites.labels").joinpath("schema.sql").read_text(encoding="utf-8").splitlines()
-    ):
-        statement += line + "\n"
+    """Yield the schema's statements one by one: sqlite3's executescript() would commit in between."""
+    schema, statement = files("fedactive.sites.labels").joinpath("schema.sql"), ""
+    for line in schema.read_text(encoding="utf-8").splitlines(keepends=True):
+        statement += line
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""

@@ -1,4 +1,4 @@
-"""Label Studio's JSON, for sites that label there: images out as tasks, with the answers so far; answers in.
+"""Label Studio's JSON, for sites that label there: export images with the answers so far, import answers.
 
 The labelling interface is a single `Choices` tag over an `Image` (docs/LABELLING.md has it). Skipped and
 flagged images are cancelled annotations there.
@@ -22,13 +22,12 @@ from fedactive.sites.labels.answers import MOST_SECONDS
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.names import LONGEST_NAME
 
-FROM_NAME, TO_NAME = "label", "image"
 UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)")  # what Label Studio makes of the name of an uploaded file
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of an import: answers recorded, and what was left out and why."""
+    """The result of an import: how many answers were recorded, and what was left out and why."""
 
     recorded: int
     known_before: int
@@ -38,7 +37,7 @@ class Imported:
 def export_tasks(
     store: LabelStore, names: Sequence[str], classes: Sequence[str], prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """Every image that was asked for, with everybody's standing answers; `prefix` goes before its name."""
+    """List every image that was asked for, with everybody's answers; `prefix` goes before its name."""
     answers = defaultdict(list)
     rows = store.database.rows(
         "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM events e"
@@ -48,16 +47,14 @@ def export_tasks(
         " ORDER BY e.id"
     )
     for event, sample, action, label, seconds, time, name in rows:
-        choice = {
-            "from_name": FROM_NAME,
-            "to_name": TO_NAME,
-            "type": "choices",
-            "value": {"choices": [classes[label]] if action == "label" else []},
-        }
+        result = []
+        if action == "label":
+            value = {"choices": [classes[label]]}
+            result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
         answers[sample].append(
             {
                 "id": event,
-                "result": [choice] if action == "label" else [],
+                "result": result,
                 "was_cancelled": action != "label",
                 "lead_time": seconds,
                 "created_at": datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds"),
@@ -80,13 +77,13 @@ def import_tasks(
     content: bytes,
     by: Annotator,
 ) -> Imported:
-    """Record the answers of an export of Label Studio, all that can be used or, if the disk is full, none.
+    """Record the answers in an export of Label Studio: all that can be used or, if the disk is full, none.
 
-    Images are found by name, whatever path or address stands before it. Of several answers that a person gave
-    about an image, the last counts. An answer that is there already is not recorded again, so the same file
-    can be imported twice, and answers that were exported can come back.
-    Who imports (`by`) cannot speak for others who sign in here themselves, or did. For the rest, who label
-    elsewhere and count like anybody, they vouch: a site may do all its labelling there.
+    Images are found by name, whatever path or address stands before it. Of several answers of a person about
+    an image the last counts. An answer that is there already is not recorded again, so the same file can be
+    imported twice, and answers that were exported from here can come back.
+    The person who imports (`by`) cannot answer for others who can sign in here, or could. They can for people
+    who label elsewhere, whose answers count like any other: a site may do all its labelling there.
     """
     try:
         tasks = json.loads(content)
@@ -97,7 +94,7 @@ def import_tasks(
     left_out: list[tuple[int, str]] = []  # task, reason
     given = _read(tasks, names, classes, left_out)
     theirs = [answer for answer in given if not _came_back(store, answer)]
-    # Only somebody's last word can be compared with the store, which keeps the last.
+    # Only a person's last answer can be compared with the store, which keeps the last.
     latest = {(answer.person, answer.sample): answer for answer in theirs}
     new: list[tuple[Annotator, int, Action, int | None, float | None]] = []
     known_before = len(given) - len(theirs)
@@ -126,13 +123,13 @@ class _Answer:
     action: Action
     label: int | None
     seconds: float | None
-    event: object  # the number it had if it was exported here, as far as the file can be trusted
+    event: object  # the number it had here if it was exported from here; as the file says, so unchecked
 
 
 def _read(
     tasks: Sequence[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
 ) -> list[_Answer]:
-    """Who said what about which image, in the order of the file; what makes no sense is left out."""
+    """Read who said what about which image, in the order of the file; what makes no sense is left out."""
     samples, numbers = _Names(names), {name: k for k, name in enumerate(classes)}
     answers = []
     for k, task in enumerate(tasks, start=1):
@@ -142,7 +139,7 @@ def _read(
         except ValueError as error:
             left_out.append((k, str(error)))
             continue
-        for annotation in annotations:  # one that cannot be used is no reason to lose those of others
+        for annotation in annotations:  # if one cannot be used, the others still can
             try:
                 answers.append(_answer(k, sample, annotation, numbers))
             except ValueError as error:
@@ -151,7 +148,7 @@ def _read(
 
 
 class _Names:
-    """From what a task calls its image to the image's number."""
+    """Finds the number of an image by what a task calls it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.numbers = {name: k for k, name in enumerate(names)}
@@ -185,7 +182,7 @@ class _Names:
 
 
 def _as_stored(name: str) -> str:
-    """The name under which Label Studio, with Django, stores an uploaded file: not all characters stay."""
+    """Return the name under which Label Studio stores an uploaded file: Django drops some characters."""
     return re.sub(r"[^-\w.]", "", name.strip().replace(" ", "_"))
 
 
@@ -197,7 +194,7 @@ def _annotations(task: Any) -> list[Mapping[str, Any]]:
 
 
 def _answer(task: int, sample: int, annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> _Answer:
-    """Who said what, and how long it took."""
+    """Read who said what, and how long it took."""
     time = annotation.get("lead_time")
     # As on the page. JSON as Python reads it also has Infinity, and numbers larger than any float.
     seconds = float(time) if isinstance(time, int | float) and 0 <= time <= MOST_SECONDS else None
@@ -220,16 +217,16 @@ def _choice(annotation: Mapping[str, Any], numbers: Mapping[str, int]) -> tuple[
 
 
 def _came_back(store: LabelStore, answer: _Answer) -> bool:
-    """Was it exported here, and is it as it was?"""
+    """Was this answer exported from here, and is it unchanged?"""
     if type(answer.event) is not int or not 0 < answer.event < 2**63:
         return False
-    # Label Studio forgets who gave it, and what was flagged: that was no label, and still is none.
+    # Label Studio forgets who gave it, and whether it was a skip or a flag; so only labels are compared.
     exported = store.answers.events("id = ? AND sample = ? AND action <> 'undo'", answer.event, answer.sample)
     return [event.label for event in exported] == [answer.label]
 
 
 def _stands(store: LabelStore, person: Annotator, answer: _Answer) -> bool:
-    """Is it this person's answer here already?"""
+    """Is this already the person's answer here?"""
     standing = store.database.one(
         "SELECT action, label FROM assignments WHERE sample = ? AND annotator = ?", answer.sample, person.id
     )

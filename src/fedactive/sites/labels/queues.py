@@ -1,4 +1,4 @@
-"""Who gets which image next: everybody has a queue of their own, and nobody's absence holds up a round."""
+"""Who gets which image next. Everybody has a queue of their own; what one person leaves, others get."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fedactive.sites.labels.rounds import ANSWERS_WANTED
 
 Queue = Literal["round", "late", "disputed"]
 
-# An image is kept for the person who has it on the screen, or next in line, this long after their last sign
-# of life; then somebody else may get it.
+# An image that a person has on the screen, or next in line, is held for them this long after their last
+# request; then somebody else may get it.
 SECONDS_HELD = 600.0
 
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """An image somebody is to answer about, and the round that asks for it."""
+    """An image that needs an answer, and the round that asks for it."""
 
     sample: int
     round_id: int
@@ -32,22 +32,27 @@ class Queues:
         self.database = database
 
     def next(self, annotator: Annotator, queue: Queue, count: int) -> list[ImageRequest]:
-        """The next images for one person, held for them from now on if that can be written."""
-        if queue == "disputed":  # few, and two decisions of one dispute do no harm: nobody holds them
+        """Return the next images for one person, and hold them for this person if that can be written."""
+        if queue == "disputed":  # these are not held: they are few, and deciding one twice does no harm
             return self.find_disputed()[:count]
         try:
             with self.database.writing(durable=False):
                 found, held = self._waiting(annotator, queue, count)
                 if not held:
-                    self._hold(annotator, found)
+                    until = time.time() + SECONDS_HELD
+                    self.database.connection.executemany(
+                        "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
+                        " ON CONFLICT DO UPDATE SET until = excluded.until",
+                        [(request.sample, annotator.id, until) for request in found],
+                    )
         except StoreError:
-            # A full disk, say. Holding is a courtesy, and this often replies to an answer that was saved: it
-            # must not read as if that had failed.
+            # For example, the disk is full. This often replies to an answer that was saved, so it must not
+            # fail only because the next images cannot be held.
             found, _ = self._waiting(annotator, queue, count)
         return found
 
     def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[ImageRequest], bool]:
-        """The next images for one person, and whether they hold all of them for a while yet."""
+        """Return the next images for one person, and whether all are held for them for some time yet."""
         sql = f"""
             SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
             LEFT JOIN standing s ON s.sample = q.sample
@@ -72,16 +77,8 @@ class Queues:
                 held &= now + SECONDS_HELD / 2 < (until or 0) < now + 2 * SECONDS_HELD
         return list(found.values()), held
 
-    def _hold(self, annotator: Annotator, requests: list[ImageRequest]) -> None:
-        until = time.time() + SECONDS_HELD
-        self.database.connection.executemany(
-            "INSERT INTO assignments (sample, annotator, until) VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET until = excluded.until",
-            [(request.sample, annotator.id, until) for request in requests],
-        )
-
     def find_disputed(self) -> list[ImageRequest]:
-        """Images about which enough people have answered, but not the same."""
+        """List the images about which enough people have answered, but not the same."""
         rows = self.database.rows(
             "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
             " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
@@ -90,16 +87,15 @@ class Queues:
         return [ImageRequest(sample, round_id) for sample, round_id in rows]
 
     def can_be_decided(self, sample: int) -> bool:
-        """Is this image disputed, or has a dispute about it been decided, which may be changed?"""
+        """Is this image disputed, or was it, so that the decision may be changed?"""
         decided = self.database.one("SELECT 1 FROM standing WHERE sample = ? AND final", sample)
         return decided is not None or any(request.sample == sample for request in self.find_disputed())
 
-    def count_left(self, queue: Literal["round", "late"]) -> int:
-        """How many images of open, or of closed, rounds still need answers, whoever gives them."""
+    def count_late(self) -> int:
+        """Count the images of closed rounds that still need answers, whoever gives them."""
         row = self.database.one(
             "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"
-            " LEFT JOIN standing s ON s.sample = q.sample"
-            f" WHERE r.closed IS {'NOT' if queue == 'late' else ''} NULL"
+            " LEFT JOIN standing s ON s.sample = q.sample WHERE r.closed IS NOT NULL"
             f" AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < {ANSWERS_WANTED}"
         )
         return int(row[0])

@@ -1,4 +1,4 @@
-"""The rounds of a site: which images the trainer wants labelled, until when, and how far that is."""
+"""The rounds of a site: which images the trainer wants labelled, until when, and how many are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import Any
 
 from fedactive.errors import unknown_name
 from fedactive.sites.labels.database import Database, StoreError
 
-# Of a round r: how many people must answer about an image. Where fewer can sign in than the overlap wants,
-# all of them are enough, or the round would wait for people who do not exist.
+# How many people must answer about an image of round r. Where fewer can sign in than the overlap wants, all
+# of them are enough: otherwise the round would never end.
 ANSWERS_WANTED = "min(r.overlap, max(1, (SELECT count(*) FROM annotators WHERE token_hash IS NOT NULL)))"
 
 
@@ -36,7 +37,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of the images a round asked for; `requested` is the sum of the others."""
+    """How many images a round asked for; `requested` is the sum of the others."""
 
     requested: int
     labelled: int
@@ -47,7 +48,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Share:
-    """One person's part in a round: images they have answered about, and images that want their answer."""
+    """One person's part in a round: the images that they answered about, and those that need their answer."""
 
     answered: int
     left: int
@@ -108,9 +109,9 @@ class Rounds:
             self._close("run = ? AND al_round = ?", run, al_round)
 
     def close_run(self, run: str) -> int:
-        """Ask for nothing more on behalf of a run that was abandoned; how many rounds were open.
+        """Close the open rounds of a run that was abandoned; return how many there were.
 
-        Its latest round is the last one, unless the run goes on and tells otherwise.
+        Its latest round counts as its last one, until the run goes on and says otherwise.
         """
         with self.database.writing():
             known = {name for (name,) in self.database.rows("SELECT run FROM rounds")}
@@ -133,26 +134,33 @@ class Rounds:
         ).rowcount
 
     def find_open(self) -> list[Round]:
-        """The open rounds, oldest first."""
-        rows = self.database.rows("SELECT * FROM rounds WHERE closed IS NULL ORDER BY id")
-        return [found for found in map(_round, rows) if found]
+        """List the open rounds, oldest first."""
+        return self._read("SELECT * FROM rounds WHERE closed IS NULL ORDER BY id")
 
     def find(self, run: str, al_round: int) -> Round | None:
-        return _round(self.database.one("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round))
+        return self._first("SELECT * FROM rounds WHERE run = ? AND al_round = ?", run, al_round)
 
     def find_by_id(self, round_id: int) -> Round | None:
-        return _round(self.database.one("SELECT * FROM rounds WHERE id = ?", round_id))
+        return self._first("SELECT * FROM rounds WHERE id = ?", round_id)
 
     def current(self) -> Round | None:
-        """The youngest open round; if none is open, the one that people were asked for last."""
-        sql = "SELECT * FROM rounds ORDER BY closed IS NULL DESC, last_event DESC, id DESC LIMIT 1"
-        return _round(self.database.one(sql))
+        """Return the youngest open round; if none is open, the one that was closed last."""
+        order = "closed IS NULL DESC, last_event DESC, id DESC"
+        return self._first(f"SELECT * FROM rounds ORDER BY {order} LIMIT 1")
 
     def find_for(self, sample: int) -> Round | None:
-        """The round that wants this image labelled: an open one if there is one, the youngest of several."""
-        sql = """SELECT r.* FROM requests q JOIN rounds r ON r.id = q.round WHERE q.sample = ?
-                 ORDER BY r.closed IS NULL DESC, r.id DESC LIMIT 1"""
-        return _round(self.database.one(sql, sample))
+        """Return the round that asks for this image: the youngest open one, or else the youngest."""
+        return self._first(
+            "SELECT r.* FROM requests q JOIN rounds r ON r.id = q.round WHERE q.sample = ?"
+            " ORDER BY r.closed IS NULL DESC, r.id DESC LIMIT 1",
+            sample,
+        )
+
+    def _first(self, sql: str, *values: object) -> Round | None:
+        return next(iter(self._read(sql, *values)), None)
+
+    def _read(self, sql: str, *values: object) -> list[Round]:
+        return [_round(row) for row in self.database.rows(sql, *values)]
 
     def counts(self, wanted: Round) -> Counts:
         rows = self.database.rows(
@@ -177,21 +185,9 @@ class Rounds:
         return Share(*row)
 
 
-def _round(row: sqlite3.Row | None) -> Round | None:
-    if row is None:
-        return None
-
-    def moment(name: str) -> datetime | None:
-        return None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
-
-    return Round(
-        row["id"],
-        row["run"],
-        row["al_round"],
-        row["strategy"],
-        row["overlap"],
-        row["planned"],
-        datetime.fromtimestamp(row["opened"], UTC),
-        moment("deadline"),
-        moment("closed"),
-    )
+def _round(row: sqlite3.Row) -> Round:
+    values: dict[str, Any] = {field.name: row[field.name] for field in fields(Round)}
+    for name in ("opened", "deadline", "closed"):
+        if values[name] is not None:
+            values[name] = datetime.fromtimestamp(values[name], UTC)
+    return Round(**values)

@@ -1,11 +1,11 @@
 """The label store of a site: what the trainer asks for, what people answered, and the labels that follow.
 
-Labels belong to images, rounds only ask for them: an image that is asked for twice keeps its answer.
+Labels belong to images, and rounds only ask for them: an image that is asked for twice keeps its answer.
 
-The label of an image is the latest decision of a disagreement about it, unless that was undone; else what
-more than half of its answers say, one answer per person, skips left out (agreement.verdict). A round with
-overlap k calls an image pending until k people have answered, or all there are, and their answers do not
-split; the label that the answers so far agree on counts already, so that a deadline wastes nobody's work.
+The label of an image is the latest decision of a disagreement about it, unless that was undone. Otherwise it
+is what more than half of its answers say, one answer per person, without skips (agreement.verdict). In a
+round with overlap k an image is pending until k people, or all there are, have answered and a majority
+agrees. The label on which the answers so far agree counts already: no work is lost at a deadline.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from fedactive.sites.labels.database import Database, StoreError
 from fedactive.sites.labels.queues import Queues
 from fedactive.sites.labels.rounds import Counts, Rounds
 
-__all__ = ["Counts", "LabelStore", "StoreError"]
-
 
 class LabelStore:
     """One SQLite file, which several processes and threads may use at the same time.
 
-    Its parts are people, rounds, queues and answers; the methods are about the labels that follow from all.
+    Its parts are people, rounds, queues and answers. The methods return the labels that follow from these.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,12 +34,12 @@ class LabelStore:
         self.answers = Answers(self.database, self.rounds, self.queues)
 
     def counts(self, run: str, al_round: int) -> Counts:
-        """How far the labelling of a round is; all zero if it was never opened."""
+        """Count what is labelled of a round; all zero if it was never opened."""
         wanted = self.rounds.find(run, al_round)
         return self.rounds.counts(wanted) if wanted else Counts(0, 0, 0, 0, 0)
 
     def labels(self) -> dict[int, int]:
-        """The class of every image that was asked for, by whichever round, and has a label now."""
+        """Return the class of every image that any round asked for and that has a label now."""
         rows = self.database.rows(
             "SELECT sample, label FROM standing WHERE outcome = 'label'"
             " AND EXISTS (SELECT 1 FROM requests q WHERE q.sample = standing.sample) ORDER BY sample"
@@ -49,9 +47,9 @@ class LabelStore:
         return {row["sample"]: row["label"] for row in rows}
 
     def labels_at_close(self, run: str, al_round: int) -> dict[int, int]:
-        """The labels as they were when this round was closed, whatever was answered or undone since.
+        """Return the labels as they were when this round was closed, whatever was answered or undone since.
 
-        Training that is done again so gets the same labels again. This reads the log itself.
+        So training that is done again gets the same labels. This reads the log itself.
         """
         sql = "SELECT id, last_event FROM rounds WHERE run = ? AND al_round = ? AND closed IS NOT NULL"
         row = self.database.one(sql, run, al_round)

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api")
 
 class Change(BaseModel):
     queue: Queue = "round"
-    # Chosen by the sender: a request that is sent again, since its answer was lost, counts once.
+    # Chosen by the sender: a request that is sent again because its reply was lost counts once.
     key: str | None = Field(None, max_length=64)
 
     def key_of(self, session: Session) -> str | None:
@@ -92,13 +92,13 @@ def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
 def history(
     desk: AtDesk, session: SignedIn, count: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> list[view.Values]:
-    """One's own answers, latest first."""
+    """List the person's own answers, latest first."""
     return [_past(desk, event) for event in desk.store.answers.history(session.annotator, count)]
 
 
 @router.get("/guess/{sample}")
 def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
-    """What the model thinks. Only on request: a guess that is always there becomes the answer."""
+    """Return the model's guess. It is shown only on request, so that people do not just follow it."""
     desk.require_asked_for(sample)
     guessed = desk.guess(sample) if desk.guess else None
     if guessed is None:
@@ -128,5 +128,5 @@ def _past(desk: Desk, event: Event) -> dict[str, Any]:
         "label": event.label,
         "final": bool(event.final),
     }
-    # Who decides again decides knowing what was said.
+    # To decide a dispute again, a person sees what was said.
     return past | ({"opinions": view.opinions(desk.store, event.sample)} if event.final else {})

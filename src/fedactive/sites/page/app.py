@@ -14,7 +14,8 @@ from starlette.staticfiles import StaticFiles
 
 from fedactive.errors import UserError
 from fedactive.sites.labels.answers import NotAskedError, SenselessError
-from fedactive.sites.labels.store import LabelStore, StoreError
+from fedactive.sites.labels.database import StoreError
+from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page import api, pages
 from fedactive.sites.page.desk import Desk, Gallery, Guess
 from fedactive.sites.page.guard import Guard

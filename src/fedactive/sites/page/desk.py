@@ -28,10 +28,10 @@ class Gallery(Protocol):
     def __len__(self) -> int: ...
 
     def picture(self, sample: int) -> tuple[bytes, str]:
-        """The original of an image, and its media type."""
+        """Return the original of an image, and its media type."""
 
     def left_out(self) -> list[str]:
-        """A sentence for each file that cannot be used."""
+        """Return a sentence for each file that cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def _lead(session: SignedIn) -> None:
         raise HTTPException(403, "Only a lead of this site may do this. Ask whoever runs the site.")
 
 
-# For what shows file names or everybody's answers, or brings in answers of others.
+# For routes that show file names or everybody's answers, or import answers of others.
 OnlyLeads = Depends(_lead)
 
-# For requests that change something.
+# For routes that change something.
 FromThisPage = Annotated[Session, Depends(_from_this_page)]

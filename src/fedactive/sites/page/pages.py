@@ -33,7 +33,7 @@ Form = Annotated[dict[str, str], Depends(_form)]
 
 
 def _labelling(desk: Desk, session: Session, queue: Queue) -> HTMLResponse:
-    """A queue's next image; when there is none, why not and what comes next."""
+    """Show a queue's next image; if there is none, say why and what comes next."""
     work = view.work(desk.store, session.annotator, queue, view.AHEAD)
     return desk.page(
         "label" if work["state"] == "label" else "wait",
@@ -70,7 +70,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         counts=store.rounds.counts(current) if current else None,
         people=view.people(store),
         agreements=view.agreements(store),
-        late=store.queues.count_left("late"),
+        late=store.queues.count_late(),
         disputed=len(store.queues.find_disputed()),
         flagged=view.find_flagged(store, FLAGGED_SHOWN),
         images=len(desk.images),
@@ -94,7 +94,7 @@ def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
 def export(desk: AtDesk, session: SignedIn, prefix: Annotated[str, Query(max_length=500)] = "") -> Response:
     tasks = export_tasks(desk.store, desk.images.names, desk.classes, prefix)
     headers = {"Content-Disposition": 'attachment; filename="label-studio.json"'}
-    # In ASCII, which JSON can say everything in, also names of files that are no text.
+    # JSON in ASCII can also have names of files that are no text.
     return Response(json.dumps(tasks), media_type="application/json", headers=headers)
 
 

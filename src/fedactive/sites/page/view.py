@@ -24,7 +24,7 @@ Values = dict[str, Any]
 
 
 def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> Values:
-    """The next images of a queue, and everything the page shows around them.
+    """Return the next images of a queue, and everything that the page shows around them.
 
     `state`: "label" there are images; "waiting" no round was ever opened; "done" the open round has all its
     answers; "others" what is left is with other people; "closed" the last round is closed.
@@ -32,7 +32,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
     requests = store.queues.next(annotator, queue, count)
     current = store.rounds.find_by_id(requests[0].round_id) if requests else store.rounds.current()
     counts = asdict(store.rounds.counts(current)) if current else {}
-    # A round that several people answer goes on when others do, too: then one's own share tells more.
+    # In a round of several people all counts move when others answer, so a person sees their own share.
     mine = asdict(store.rounds.share(current, annotator.id)) if current and current.overlap > 1 else None
     state: WorkState = "waiting"
     if requests:
@@ -52,17 +52,17 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "round": _round(current),
         "counts": counts,
         "mine": mine,
-        # For those who decide, and for those who wait. To count them with every answer would take longer.
+        # Only for those who decide, and those who wait: to count them with every answer takes longer.
         "disputed": len(store.queues.find_disputed()) if queue == "disputed" or not requests else None,
-        "late": None if requests else store.queues.count_left("late"),
+        "late": None if requests else store.queues.count_late(),
         "pace": pace(store, annotator),
     }
 
 
 def classes_with_keys(classes: Sequence[str]) -> list[tuple[str, str]]:
-    """(key, class); the key is empty where there are more classes than keys.
+    """Return (key, class) for each class; the key is empty where there are more classes than keys.
 
-    A class that is named after a key, as "3", "grade 3" or "B", has this one: any other would mislead.
+    A class that is named like a key, as "3", "grade 3" or "B", gets this one: any other would mislead.
     """
     named = [_key_in(name) for name in classes]
     own = [key if named.count(key) == 1 else "" for key in named]
@@ -77,7 +77,7 @@ def _key_in(name: str) -> str:
 
 
 def opinions(store: LabelStore, sample: int) -> list[Values]:
-    """What people said about an image, without saying who: names would decide, not arguments."""
+    """Return what people said about an image, without names: these must not decide."""
     rows = store.database.rows(
         "SELECT action, label, count(*) AS people FROM assignments"
         " WHERE sample = ? AND action IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
@@ -87,14 +87,14 @@ def opinions(store: LabelStore, sample: int) -> list[Values]:
 
 
 def pace(store: LabelStore, annotator: Annotator) -> float | None:
-    """Seconds per answer: the median of the last few, since everybody fetches a coffee now and then."""
+    """Return the median seconds per answer of the last few: it ignores breaks, which a mean would not."""
     seconds = [event.seconds for event in store.answers.history(annotator, ANSWERS_FOR_PACE)]
     known = [s for s in seconds if s is not None]
     return median(known) if known else None
 
 
 def people(store: LabelStore) -> list[Values]:
-    """What everybody has answered so far, over all rounds."""
+    """Count what everybody has answered so far, over all rounds."""
     rows = store.database.rows(
         "SELECT p.name, sum(a.action = 'label') AS labelled, sum(a.action = 'skip') AS skipped,"
         " sum(a.action = 'flag') AS flagged FROM annotators p"
@@ -104,7 +104,7 @@ def people(store: LabelStore) -> list[Values]:
 
 
 def agreements(store: LabelStore) -> list[Values]:
-    """Every two people who labelled the same images: on how many, how often equally, and Cohen's kappa."""
+    """Compare every two people who labelled the same images: how many, how often equally, Cohen's kappa."""
     rows = store.database.rows(
         "SELECT p.name AS first, r.name AS second, a.label AS one, b.label AS other FROM assignments a"
         " JOIN assignments b ON b.sample = a.sample AND b.annotator > a.annotator"

@@ -123,7 +123,7 @@ class Site:
         return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
 
     def read(self, shape: Shape) -> ImagePool:
-        """Read the images. They keep their numbers from the first start on: labels belong to these."""
+        """Read the images. They keep their numbers from the first start on: labels belong to the numbers."""
         pool = read_images(self.images, shape, self.cache(shape))
         file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
         if not file.exists():
@@ -152,12 +152,12 @@ class Site:
 
 
 def is_site(folder: Path) -> bool:
-    """Is the folder a whole site? What an interrupted `init` left is none, and `init` writes over it."""
+    """Is the folder a complete site? What an interrupted `init` left is not, and `init` writes over it."""
     return all((folder / name).exists() for name in FILES)
 
 
 def first_change(known: dict[str, str], here: dict[str, str]) -> str | None:
-    """What happened to the first image that is not what it was; None if all are. Names give the order."""
+    """Say what happened to the first image, by name, that is not what it was; None if all are."""
     for name in known | here:
         if name not in here:
             return f"{name} is missing"

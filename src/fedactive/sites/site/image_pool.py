@@ -1,13 +1,19 @@
-"""The images of a site, as they are once read: pixels for training, originals for people, what was left out.
+"""The images of a site after reading: pixels for training, originals for people, and what was left out.
 
 Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
-is its position in the pool, which is sorted by name.
+is its position in the pool, which is sorted by name. A pool can be kept in a file, because decoding thousands
+of pictures takes minutes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +23,7 @@ from fedactive.sites.site.image_files import ENDINGS
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
+ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its PNG or JPEG file
 
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes
 
@@ -30,7 +37,7 @@ class Report:
     other_files: int = 0
 
     def sentences(self) -> list[str]:
-        """Say it to people. Bytes of a name that are no text are escaped, for pages and terminals."""
+        """Return a sentence about each. Bytes of names that are no text are escaped."""
         lines = [f"{name} is left out: {reason}" for name, reason in self.unreadable]
         lines += [f"{name} is left out: the same picture as {kept}" for name, kept in self.duplicates]
         if self.other_files:
@@ -39,20 +46,13 @@ class Report:
         return [line.encode(errors="backslashreplace").decode() for line in lines]
 
 
-class Pictures(Protocol):
-    """Where the original pictures come from."""
-
-    def bytes_of(self, name: str) -> bytes:
-        """The content of a PNG or JPEG file."""
-
-
 @dataclass(frozen=True)
 class ImagePool:
     pixels: Pixels  # (n, channels, height, width)
     names: tuple[str, ...]
     digests: tuple[str, ...]  # of what the originals show: the same picture has the same
     report: Report
-    pictures: Pictures
+    original: ReadOriginal
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,11 +61,41 @@ class ImagePool:
         return self.report.sentences()
 
     def picture(self, sample: int) -> tuple[bytes, str]:
-        """The original of an image for display, and its media type."""
+        """Return the original of an image for display, and its media type."""
         if not 0 <= sample < len(self):
             raise DataError(f"there is no image {sample}: the pool has {len(self)}")
-        content = self.pictures.bytes_of(self.names[sample])
+        content = self.original(self.names[sample])
         for start, kind in TYPES.items():
             if content.startswith(start):
                 return content, kind
         raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")
+
+
+def write_cache(cache: Path, key: str, pool: ImagePool) -> None:
+    """Keep a pool; `key` says what it was made of."""
+    facts = {"key": key, "names": pool.names, "digests": pool.digests} | asdict(pool.report)
+    partial = cache.with_name(f".{cache.name}.partial")
+    try:
+        cache.parent.mkdir(exist_ok=True)
+        with partial.open("wb") as file:  # not by way of memory, where the pixels are already
+            np.savez(file, pixels=pool.pixels, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8))
+        os.replace(partial, cache)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise DataError(f"cannot write {cache}: {error.strerror}") from None
+
+
+def read_cache(cache: Path, key: str, original: ReadOriginal) -> ImagePool | None:
+    """Return the pool that was kept under this key; None if there is another one, or it is damaged."""
+    try:
+        with np.load(cache, allow_pickle=False) as content:
+            facts = json.loads(content["facts"].tobytes())
+            if facts["key"] != key:
+                return None
+            pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
+            report = Report(pairs[0], pairs[1], facts["other_files"])
+            names, digests = tuple(facts["names"]), tuple(facts["digests"])
+            return ImagePool(content["pixels"], names, digests, report, original)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+        return None

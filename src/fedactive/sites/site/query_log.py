@@ -1,9 +1,9 @@
-"""What a run has asked a site's people for: a file for each AL round, and a round of the label store.
+"""What a run asked the people of a site: a file for each AL round, and a round of the label store.
 
     round-R.json     the images that AL round R asked for, in order, how people are asked (strategy, overlap,
                      deadline), what the global model took them for, and how good the local-only model was
 
-The file comes first. A label store that was restored from a backup may lack rounds of which there is a file;
+The file is written first. A label store that was restored from a backup may lack rounds that have a file;
 people are asked for these again.
 """
 
@@ -21,7 +21,7 @@ from fedactive.sites.labels.store import LabelStore
 
 class QueryLog:
     def __init__(self, run: str, folder: Path, store: LabelStore, planned: int) -> None:
-        """`planned` is how many rounds the run has, as far as its plan says now."""
+        """`planned` is how many rounds the run has by its present plan."""
         self.run = run
         self.folder = folder
         self.store = store
@@ -31,7 +31,7 @@ class QueryLog:
         return read_query(self.folder, al_round)
 
     def until(self, al_round: float = math.inf) -> dict[int, dict[str, Any]]:
-        """The queries up to this round, or all, by round."""
+        """Return the queries up to this round, or all, by round."""
         files = self.folder.glob("round-*.json")
         queries = {int(file.stem.removeprefix("round-")): json.loads(file.read_text()) for file in files}
         return {number: queries[number] for number in sorted(queries) if number <= al_round}
@@ -70,6 +70,6 @@ class QueryLog:
 
 
 def read_query(folder: Path, al_round: int) -> dict[str, Any] | None:
-    """What a run asked for in this round; None if this site was not asked."""
+    """Return what a run asked for in this round; None if this site was not asked."""
     file = folder / f"round-{al_round}.json"
     return json.loads(file.read_text()) if file.exists() else None

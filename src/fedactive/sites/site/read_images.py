@@ -13,7 +13,7 @@ import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,12 +21,19 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_cache import read_cache, write_cache
 from fedactive.sites.site.image_files import find_images, leads_out, stamp
-from fedactive.sites.site.image_pool import ImagePool, Pictures, Pixels, Report, Shape
+from fedactive.sites.site.image_pool import (
+    ImagePool,
+    Pixels,
+    ReadOriginal,
+    Report,
+    Shape,
+    read_cache,
+    write_cache,
+)
 from fedactive.sites.site.pictures import decode, fit
 
-# Pictures that an earlier version decoded may be other pixels than this one makes of them.
+# An earlier version may have decoded the same pictures to other pixels.
 DECODER = hashlib.sha256(files("fedactive.sites.site").joinpath("pictures.py").read_bytes()).hexdigest()
 
 
@@ -44,21 +51,17 @@ def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImageP
     return pool
 
 
-# ------------------------------------------------------------------------------------------- a folder
+# --- a folder
 
 
-@dataclass(frozen=True)
-class _Folder:
-    root: Path
-
-    def bytes_of(self, name: str) -> bytes:
-        path = self.root / name
-        if path.exists() and leads_out(path, self.root):  # it may have become a link since it was read
-            raise DataError(f"{name} leads out of the folder")
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            raise DataError(f"cannot read {name}: {error.strerror}") from None
+def _read_file(root: Path, name: str) -> bytes:
+    path = root / name
+    if path.exists() and leads_out(path, root):  # it may have become a link since it was read
+        raise DataError(f"{name} leads out of the folder")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {name}: {error.strerror}") from None
 
 
 def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
@@ -67,12 +70,13 @@ def _read_folder(root: Path, shape: Shape, cache: Path | None) -> ImagePool:
     names = [path.relative_to(root).as_posix() for path in paths]
     facts = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
     key = hashlib.sha256(json.dumps([DECODER, shape, facts, refused, others]).encode()).hexdigest()
-    if cache is not None and (cached := read_cache(cache, key, _Folder(root))):
+    original = partial(_read_file, root)
+    if cache is not None and (cached := read_cache(cache, key, original)):
         return cached
     with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         decoded = list(threads.map(lambda path: decode(path, shape), paths))
-    pool = _sift(names, decoded, shape, refused, others, _Folder(root))
+    pool = _sift(names, decoded, shape, refused, others, original)
     if cache is not None:
         write_cache(cache, key, pool)
     return pool
@@ -84,7 +88,7 @@ def _sift(
     shape: Shape,
     refused: Sequence[tuple[str, str]],
     others: int,
-    pictures: Pictures,
+    original: ReadOriginal,
 ) -> ImagePool:
     """Keep one of each picture, and report the others."""
     unreadable, duplicates = list(refused), []
@@ -101,21 +105,10 @@ def _sift(
         pixels[k] = image
     report = Report(tuple(unreadable), tuple(duplicates), others)
     digests = tuple(digest.hex() for digest in kept)
-    return ImagePool(pixels, tuple(name for name, _ in kept.values()), digests, report, pictures)
+    return ImagePool(pixels, tuple(name for name, _ in kept.values()), digests, report, original)
 
 
-# --------------------------------------------------------------------------------------------- an npz
-
-
-@dataclass(frozen=True)
-class _Archive:
-    images: Pixels  # (n, height, width[, 3])
-    rows: dict[str, int]
-
-    def bytes_of(self, name: str) -> bytes:
-        buffer = io.BytesIO()
-        Image.fromarray(self.images[self.rows[name]]).save(buffer, "PNG")
-        return buffer.getvalue()
+# --- an .npz
 
 
 def _read_npz(path: Path, shape: Shape) -> ImagePool:
@@ -134,6 +127,12 @@ def _read_npz(path: Path, shape: Shape) -> ImagePool:
         raise DataError(
             f"{path}: train_images is {images.dtype} {images.shape}, wanted is uint8 (n, height, width[, 3])"
         )
-    names = [f"train_images[{k}]" for k in range(len(images))]
+    rows = {f"train_images[{k}]": k for k in range(len(images))}
+
+    def original(name: str) -> bytes:
+        buffer = io.BytesIO()
+        Image.fromarray(images[rows[name]]).save(buffer, "PNG")
+        return buffer.getvalue()
+
     decoded = [(fit(Image.fromarray(x), shape), hashlib.sha256(x.tobytes()).digest()) for x in images]
-    return _sift(names, decoded, shape, (), 0, _Archive(images, {name: k for k, name in enumerate(names)}))
+    return _sift(list(rows), decoded, shape, (), 0, original)

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from fedactive.client import CPU, Client, first_labels
-from fedactive.data import Dataset
 from fedactive.data.catalog import DatasetCard
+from fedactive.data.dataset import Dataset
 from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a site brings: images of its own, and test images with their classes if it has any."""
+    """What a site has: its images, and test images with their classes if there are any."""
 
     images: Tensor  # uint8, (n, channels, size, size)
     test_images: Tensor
@@ -119,14 +119,14 @@ class SiteRun:
                 "overlap": overlap,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
-                "local_only": [self.counted(evaluation) for evaluation in phase.local_only],
+                "local_only": [self.to_counts(evaluation) for evaluation in phase.local_only],
             }
             self.queries.write(al_round, query)
         self.queries.open_missing()
         return query
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
-        """The global model's class for each of these images, and its probability, for people who ask."""
+        """Return the global model's class for each image, and its probability, for people who ask."""
         logits, _ = self.engine.infer(weights, self.holdings.images[samples])
         sure, classes = logits.softmax(1).max(1)
         return list(zip(classes.tolist(), sure.tolist(), strict=True))
@@ -143,9 +143,9 @@ class SiteRun:
     def train(self, server: Server, al_round: int, fl_round: int) -> Update | None:
         """Train and return the update; None without a label to learn from, NotFiniteError if it diverged.
 
-        The same question gets the update that was sent before: fresh noise each time would average out. Any
-        other question gets fresh noise, which counts: with the same noise, the difference of two answers
-        would have none.
+        The same request gets the update that was sent before: new noise each time would average out. Any
+        other request gets new noise, which counts: with the same noise, the difference of two answers would
+        have none.
         """
         last = self.last_training()
         again = (last["al_round"], last["fl_round"]) == (al_round, fl_round)
@@ -201,10 +201,10 @@ class SiteRun:
     # --- measurements
 
     def evaluate(self, weights: Weights) -> dict[str, Value]:
-        return self.counted(self.engine.evaluate(weights))
+        return self.to_counts(self.engine.evaluate(weights))
 
-    def counted(self, evaluation: Evaluation) -> dict[str, Value]:
-        """An evaluation as counts, which add up over sites; all zero where there are no test images."""
+    def to_counts(self, evaluation: Evaluation) -> dict[str, Value]:
+        """Return an evaluation as counts, which add up over sites; all zero without test images."""
         return asdict(evaluation) | {"loss": 0.0 if math.isnan(evaluation.loss) else evaluation.loss}
 
 

@@ -52,7 +52,7 @@ class Trainer:
         read: Callable[[DatasetCard], Holdings],
         device: str = "auto",
     ) -> None:
-        """`read` gives the site's images in the form that a run wants."""
+        """`read` returns the site's images in the form that a run wants."""
         self.folder = folder
         self.store = store
         self.classes = classes
@@ -128,7 +128,7 @@ class Trainer:
     # --- for the page
 
     def guess(self, sample: int) -> tuple[int, float] | None:
-        """The class that the global model gave this image when it was asked for, and how sure it was."""
+        """Return the global model's class for an image when it was asked for, and the probability."""
         asking = self.store.rounds.find_for(sample)
         if asking is None:
             return None
@@ -140,7 +140,7 @@ class Trainer:
     # --- what the requests share
 
     def open(self, request: Request) -> SiteRun:
-        """The run that this request is about: kept from request to request, replaced when another begins."""
+        """Return the run that this request is about. It stays open until a request is about another."""
         settings = request.settings.get("run", {})
         if self.site_run is not None and self.opened == (request.run, settings):
             return self.site_run
@@ -171,7 +171,7 @@ class Trainer:
         return self.site_run
 
     def progress(self, run: SiteRun, al_round: int) -> dict[str, Value]:
-        """How far people are, as counts only: of this round, and of all labels that this run has here."""
+        """Return how far people are, as counts: of this round, and of all labels of this run here."""
         counts: dict[str, Value] = asdict(self.store.counts(run.run, al_round))
         labels = self.store.labels()
         counts["labelled_in_all"] = sum(sample in labels for sample in run.queries.samples_until(al_round))

@@ -1,4 +1,5 @@
-// Labelling: keys and buttons, one image after the other. An answer moves on at once and is sent behind the scenes.
+// Labelling: keys and buttons, one image after the other. After an answer the next image shows at once; the answer
+// is sent in the background.
 
 import {Outbox} from "./outbox.js";
 import {Stage} from "./stage.js";
@@ -15,20 +16,20 @@ const outbox = new Outbox(main.dataset.csrf, `outbox ${main.dataset.annotator}`,
 let work = JSON.parse(main.dataset.work);
 let ahead = work.images.filter(item => !outbox.has(item.sample));  // to be answered, the first is next
 let past = [];         // answered, oldest first
-let browsing = null;   // position in `past` of an earlier image that is looked at
+let browsing = null;   // position in `past` of the earlier image on the screen
 let shown = null, shownAt = 0;
 
-// ------------------------------------------------------------------------------------------- showing
+// --- showing
 
 const nameOf = answer => answer.action === "label" ? classes[answer.label][1]
   : answer.action === "skip" ? "cannot tell" : "flagged";
 
-// A name whose letters run from right to left must not pull what stands beside it to its other side.
+// A name that is written from right to left must not change the order of the words beside it.
 const isolated = name => Object.assign(document.createElement("bdi"), {textContent: name});
 
 function show() {
   const item = browsing === null ? ahead[0] : past[browsing];
-  if (!item) {  // the server knows why there is nothing left, and has a page for it
+  if (!item) {  // the server says on its page why there is nothing left
     if (outbox.empty) location.reload();
     return;
   }
@@ -55,7 +56,7 @@ function show() {
 
 function progress() {
   const {counts, round, pace} = work;
-  if (work.queue === "round") {  // the next image may be another round's than the one before
+  if (work.queue === "round") {  // the next image may belong to another round
     for (const heading of document.querySelectorAll("title, h1, #heading")) {
       heading.textContent = heading.textContent.replace(/^Round \d+( of \d+)?/, round.title);
     }
@@ -64,7 +65,7 @@ function progress() {
   const {mine, disputed} = work;  // mine: where several people answer about each image
   const deciding = work.queue === "disputed";
   const done = mine ? mine.answered : decided, left = deciding ? disputed : mine ? mine.left : counts.pending;
-  byId("bar").hidden = deciding;  // nobody knows how many there will be
+  byId("bar").hidden = deciding;  // how many there will be is unknown
   byId("bar").value = done + left ? done / (done + left) : 0;
   byId("done").textContent = deciding ? `${disputed} to decide`
     : mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
@@ -84,7 +85,7 @@ function duration(seconds) {
 
 function deadline(end) {
   const left = (end - Date.now()) / 1000;
-  if (left <= 0) return "deadline passed, open until it is closed";
+  if (left <= 0) return "deadline passed, still open";
   const time = end.toLocaleString([], left < 86400 ? {timeStyle: "short"} : {dateStyle: "medium", timeStyle: "short"});
   return `until ${time} (${duration(left)})`;
 }
@@ -99,7 +100,7 @@ function banner(message) { put("banner", message); }   // about answers on their
 
 const say = message => { byId("status").textContent = message; };
 
-// ----------------------------------------------------------------------------------------- answering
+// --- answering
 
 function answer(action, label = null) {
   const item = shown;
@@ -148,7 +149,7 @@ function confirmed(change, result) {
   show();
 }
 
-// The site says what is next; what is on the screen stays there as long as the site still wants it.
+// The site says what is next. The image on the screen stays as long as the site still asks for it.
 function merge(images) {
   const wanted = images.filter(item => !outbox.has(item.sample));
   const first = ahead[0];
@@ -162,7 +163,7 @@ function refused(change, message) {
   browsing = null;
   banner(`Not saved: ${message}`);
   if (ahead.length) show();
-  setTimeout(() => {  // time to read it, also where nothing is left and another page comes next
+  setTimeout(() => {  // so that people can read it, also before another page replaces this one
     banner("");
     if (!shown) show();
   }, 8000);
@@ -180,7 +181,7 @@ async function guess() {
     : `${classes[result.label][1]} (${Math.round(100 * result.probability)}%)`;
 }
 
-// --------------------------------------------------------------------------------- keys and buttons
+// --- keys and buttons
 
 const doing = {
   undo,
@@ -217,7 +218,7 @@ addEventListener("keydown", event => {
   const action = labels.has(key) ? () => answer("label", labels.get(key)) : keys[key];
   if (!action) return;
   event.preventDefault();
-  // A key that is held down answers once: nobody means to label twenty images by leaning on it.
+  // A key that is held down answers once, not about every image that follows.
   if (!event.repeat || "+-=,.".includes(key)) action();
 });
 

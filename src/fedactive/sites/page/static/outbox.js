@@ -1,6 +1,6 @@
 // Answers on their way to the site. They are sent one after another, in order, until the site confirms them.
-// They survive a reload, and each has a key, so that one sent twice counts once. While the site is away or cannot
-// write, they wait; one that it will never accept is given up, or it would hold back all later ones.
+// They survive a reload, and each has a key, so that one sent twice counts once. While the site does not answer or
+// cannot write, they wait. An answer that the site refuses is dropped, so that it does not hold back later ones.
 
 export class Outbox {
   constructor(csrf, name, {onConfirmed, onRefused, onTrouble}) {
@@ -41,7 +41,7 @@ export class Outbox {
           body: JSON.stringify(change.body),
         });
         result = await answer.json();
-      } catch {}  // no answer, or not all of it, or not the site's
+      } catch {}  // no answer, an incomplete one, or one from something else than the site
       if (result === null || answer.status === 503) {
         const reason = result?.error || "The site does not answer.";
         this.troubled = true;
@@ -49,7 +49,7 @@ export class Outbox {
         await new Promise(resume => setTimeout(resume, 2000));
         continue;
       }
-      // Signed out, or in anew from another window: what is waiting is sent from the page that comes next.
+      // Signed out, or signed in again in another window: the next page sends what is waiting.
       if (answer.status === 401 || answer.status === 403) {
         this.leaving = true;
         location.assign("/sign-in");

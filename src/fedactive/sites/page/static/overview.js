@@ -1,4 +1,4 @@
-// Bring in answers from Label Studio: the file goes to the site as it is, and the site says what came of it.
+// Import answers from Label Studio: the file goes to the site as it is, and the site replies with the result.
 "use strict";
 
 const csrf = document.getElementById("overview").dataset.csrf;

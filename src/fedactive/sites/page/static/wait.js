@@ -1,4 +1,4 @@
-// Nothing to label: look every few seconds whether there is, and load the page anew when something changed.
+// Nothing to label: ask every few seconds whether that changed, and then reload the page.
 
 import {Outbox} from "./outbox.js";
 
@@ -15,7 +15,7 @@ const pages = {round: "/", late: "/late", disputed: "/disagreements"};  // by qu
 
 function confirmed(change, {undone}) {
   if (!outbox.empty) return;
-  if (change.path !== "/api/undo") location.reload();  // an answer from before, sent only now
+  if (change.path !== "/api/undo") location.reload();  // an earlier answer, sent only now
   else if (!undone) say("There is nothing to undo.");
   else location.assign(pages[undone.queue]);
 }
