@@ -15,10 +15,8 @@ from fedactive.record.schema import measure
 from fedactive.sites.coordinator.checks import (
     BadReplyError,
     add_up,
-    check_finite,
     check_update,
     read_evaluation,
-    read_label_counts,
 )
 from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
@@ -159,20 +157,6 @@ def test_of_many_missing_tensors_three_are_named():
     with pytest.raises(BadReplyError) as dropped:
         check_update(Reply({"samples": 5}), Server(wanted), Update(1, wanted), largest_step=2)
     assert str(dropped.value) == "sent weights that do not fit the model: a, b, c missing"
-
-
-def test_a_model_that_is_not_finite_is_dropped():
-    check_finite(Server(WEIGHTS))
-    with pytest.raises(BadReplyError, match=r"sent tensors that make the model infinite: head\.weight"):
-        check_finite(Server(WEIGHTS | {"head.weight": torch.tensor([torch.inf, 0.0])}))
-
-
-def test_counts_of_labels():
-    names = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
-    counts = {name: n for n, name in enumerate(names)}
-    assert read_label_counts(Reply(counts)) == counts
-    with pytest.raises(BadReplyError, match="sent an impossible number of flagged"):
-        read_label_counts(Reply(counts | {"flagged": -1}))
 
 
 TO_THE_TERMINAL = "\x1b]0;title\x07\x1b[2J\x9b31m\n12:00:00 south was dismissed"
