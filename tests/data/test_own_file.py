@@ -177,6 +177,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
     ("dataset", "name"),
     [
         ("cifar10", "cifar10"),
+        ("cifar-10", "cifar-10"),  # no dataset, and no file either
         ("mine.npz", "mine"),
         ("/some/where/Skin lesions (v1.2).npz", "Skin-lesions-v1-2"),
         ("../digits.NPZ", "digits"),

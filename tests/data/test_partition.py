@@ -125,6 +125,12 @@ def test_no_table_is_nearer(sizes: list[int], K: int, alpha: float, seed: int) -
     assert found == pytest.approx(nearest, abs=1e-5)
 
 
+def test_every_distance_counts_alike() -> None:
+    # One more each: the diagonal is 1.97 away, the other diagonal 2.03.
+    counts = nearest_counts(np.array([[1.95, 1.7], [1.62, 1.4]]), np.array([3, 3]), np.array([3, 3]))
+    assert counts.tolist() == [[2, 1], [1, 2]]
+
+
 @given(
     st.integers(1, 30),
     st.integers(1, 12),

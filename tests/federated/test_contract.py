@@ -67,7 +67,8 @@ class Broken(Algorithm):
             own["own"]["n"] += 1
         if self.how == "an update lacks a weight" and samples > 5:
             return own, Update(samples, {"head.bias": trajectory.weights["head.bias"]})
-        return own, Update(samples + (self.how == "samples"), trajectory.weights)
+        more = {"more": {}} if self.how == "an update grows" and samples > 5 else {}
+        return own, Update(samples + (self.how == "samples"), trajectory.weights, more)
 
     def server_end(self, server: Server, updates, clients):
         match self.how:
@@ -99,6 +100,7 @@ class Broken(Algorithm):
         ("a weight is lost", "layer.weight|norm.running_var"),
         ("state grows", "has the groups"),
         ("an update lacks a weight", "an update's weights have other names"),
+        ("an update grows", r"an update has the groups \['more'\], before \[\]"),
         ("a weight more", "the server's weights have other names than before"),
         ("a group grows", "the server's m have another shape or type than before: w"),
     ],
