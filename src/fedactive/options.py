@@ -7,6 +7,7 @@ flags of the command line, the TOML file, the checks and the sentence that says 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,15 +66,20 @@ def option(
     return dataclasses.field(default=default, metadata=about)
 
 
-def options_of(cls: Any) -> list[Option]:
+def options_of(cls: Any) -> tuple[Option, ...]:
     """List the options of a dataclass, or of a class that has them as attributes, as models do."""
+    return _options_of(cls)
+
+
+@functools.cache  # whoever makes a configuration asks for them
+def _options_of(cls: Any) -> tuple[Option, ...]:
     fields: Mapping[str, Any] = getattr(cls, "__dataclass_fields__", None) or vars(cls)
-    return [
+    return tuple(
         # By isinstance: the type of a Path is a subclass that depends on the system.
         Option(name, next(k for k in KINDS if isinstance(f.default, k)), f.default, **f.metadata)
         for name, f in fields.items()
         if isinstance(f, dataclasses.Field) and "help" in f.metadata
-    ]
+    )
 
 
 def check(item: Option, value: Any) -> Any:
@@ -101,7 +107,7 @@ def check(item: Option, value: Any) -> Any:
 
 def check_all(configuration: Any) -> None:
     """Check every option of a frozen dataclass in place; called from its __post_init__."""
-    for item in options_of(configuration):
+    for item in options_of(type(configuration)):
         object.__setattr__(configuration, item.name, check(item, getattr(configuration, item.name)))
 
 
