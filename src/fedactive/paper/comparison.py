@@ -28,7 +28,7 @@ def setting_curves(archive: Archive, **overrides: Any) -> pd.DataFrame:
     """
     found = cells("penalty", **overrides)
     parts = []
-    for cell in [cell for cell in found if len(archive.of(cell.experiment)) > 1] or found[:1]:
+    for cell in [cell for cell in found if len(archive.find(cell.experiment)) > 1] or found[:1]:
         columns = {name: cell.columns[name] for name in ("setting", "strategy")}
         parts.append(curves_of_all_seeds(archive, cell.experiment, **columns))
     tested = [part for part in parts if len(set(part["seed"])) > 1]
