@@ -73,10 +73,10 @@ class Notes(Silent):
     def __init__(self):
         self.told = []
 
-    def querying(self, al_round):
+    def on_query(self, al_round):
         self.told.append(al_round)
 
-    def trained(self, al_round, fl_round, accuracy):
+    def on_evaluation(self, al_round, fl_round, accuracy):
         self.told.append((al_round, fl_round, round(accuracy, 4)))
 
 

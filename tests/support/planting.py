@@ -133,6 +133,8 @@ class Laboratory:
                 known |= json.loads(self.kept(file).read_text())
             else:
                 print(f"cannot be run, and is left out: {file}", flush=True)
+        for test in (test for test, seen in known.items() if seen["failed"]):
+            print(f"fails without a fault, and is left out: {test}", flush=True)
         for mutant in mutants:  # where no function can be exchanged, the package is imported anew
             chosen, seconds = choose(mutant, known, self.patience)
             if mutant.key not in judged and chosen:
