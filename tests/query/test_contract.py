@@ -73,6 +73,8 @@ class Breaks(Strategy):
                 pools, rngs = pools[1:], rngs[1:]
             case "clients mixed up":
                 rngs = rngs[::-1]
+            case "nobody without a budget" if not budget:
+                return []
         return super().select_all(pools, budget, rngs)
 
     def select(self, pool, budget, rng):
@@ -107,6 +109,7 @@ class Breaks(Strategy):
         ("in place", "logits were changed"),
         ("a client forgotten", "4 selections for 5 clients"),
         ("clients mixed up", "another client changed the answer"),
+        ("nobody without a budget", "0 selections for 2 clients"),
     ],
 )
 def test_a_broken_strategy_is_found_out(how, complaint):
@@ -129,7 +132,7 @@ SITUATIONS = {
     "nothing is labelled": lambda pool, budget: len(pool) and not len(pool.labels),
     "more labels than samples": lambda pool, budget: 0 < len(pool) < len(pool.labels),
     "equal embeddings": lambda pool, budget: (
-        len(pool) > 1 and equal(embeddings(pool)) and embeddings(pool).any()
+        len(pool) > 1 and equal(embeddings(pool)) and embeddings(pool).any() and not equal(logits(pool))
     ),
     "embeddings of 0": lambda pool, budget: len(pool) > 1 and not embeddings(pool).any(),
     "certain": lambda pool, budget: len(pool) and 1e3 < logits(pool).max() < 1e6,
