@@ -138,3 +138,19 @@ def test_clipped_mean_of_equal_lengths_is_the_mean():
         Update(n, {"w": torch.tensor(w)}) for n, w in [(1, (1.0, 0.0)), (3, (0.0, 1.0)), (2, (-1.0, 0.0))]
     ]
     torch.testing.assert_close(end("clipped-mean", server, updates), average(updates))
+
+
+def test_lengths_are_those_of_all_parameters_together():
+    start = {"w": torch.zeros(2), "b": torch.zeros(1)}
+    steps = [((3.0, 4.0), 0.0), ((0.0, 0.0), 4.0), ((6.0, 8.0), 0.0)]  # lengths 5, 4 and 10
+    updates = [Update(1, {"w": torch.tensor(w), "b": torch.tensor([b])}) for w, b in steps]
+    result = end("clipped-mean", Server(start, PARAMETERS), updates)
+    torch.testing.assert_close(result["w"], torch.tensor([6.0, 8.0]) / 3)  # (3, 4) and half of (6, 8)
+    torch.testing.assert_close(result["b"], torch.tensor([4.0]) / 3)
+
+
+def test_counters_are_rounded_to_the_nearest():
+    updates = [Update(1, {"n": torch.tensor(n)}) for n in (8, 99, 7, 0, 8)]
+    result = end("trimmed-mean", Server({"n": torch.tensor(5)}), updates)
+    assert result["n"].item() == 8  # 7, 8 and 8
+    assert result["n"].dtype == torch.long
