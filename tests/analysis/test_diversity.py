@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,13 @@ from fedactive.analysis.diversity import (
     count_matrix,
     emd_by_round,
     global_emd,
+    global_emd_in,
     local_emd,
+    local_emd_in,
+    matrices_in,
     transport_cost,
 )
+from fedactive.record.stored import ALRound, StoredRun
 
 
 def test_balanced_and_single_class() -> None:
@@ -59,6 +65,32 @@ def test_matrices_end_with_everyone() -> None:
     accuracy = accuracy_matrix([[0.5, 0], [0.25, 1]], [0.75, 0.5])
     assert accuracy.to_numpy().tolist() == [[50, 0], [25, 100], [75, 50]]
     assert accuracy.index.tolist() == ["k1", "k2", "all"]
+
+
+def stored(queried: list[list[list[int]]], local: list[list[list[float]]]) -> StoredRun:
+    """A run in which two clients asked for these labels, and their models had these accuracies, by AL round."""
+    rounds = zip(queried, local, strict=True)
+    al_rounds = [
+        ALRound(r, 0, [0.5], [0.75, 0.5], own, asked, {}) for r, (asked, own) in enumerate(rounds, 1)
+    ]
+    return StoredRun(Path("runs"), "run", {}, al_rounds)
+
+
+def test_of_a_run_all_labels_so_far_count() -> None:
+    run = stored([[[2, 0], [0, 2]], [[0, 2], [0, 0]]], [[[0.5, 0.0], [0.25, 1.0]], []])
+    assert [local_emd_in(run, 1), local_emd_in(run, 2)] == [0.5, 0.25]
+    assert [global_emd_in(run, 1), global_emd_in(run, 2)] == pytest.approx([0, 1 / 6])
+    counts, accuracy = matrices_in(run, 1) or (None, None)
+    assert counts is not None
+    assert counts.to_numpy().tolist() == [[2, 0], [0, 2], [2, 2]]
+    assert accuracy.to_numpy().tolist() == [[50, 0], [25, 100], [75, 50]]
+    assert matrices_in(run, 2) is None  # its local-only models are trained at the next query
+
+
+def test_where_only_the_sites_know_labels_there_is_no_distance() -> None:
+    run = stored([[]], [[[0.5, 0.0], [0.25, 1.0]]])
+    assert np.isnan([local_emd_in(run, 1), global_emd_in(run, 1)]).all()
+    assert matrices_in(run, 1) is None
 
 
 def test_transport_cost_by_hand() -> None:
