@@ -30,7 +30,11 @@ NO_LABELS = "has no labels yet"
 UNREADABLE = "sent something that cannot be read"  # said by the coordinator
 NOT_FINITE = "was sent numbers that are not finite, and did nothing"
 DIVERGED = "sent nothing: its training led to numbers that are not finite"
-PROBLEMS = (FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE, NOT_FINITE, DIVERGED)
+OTHER_MODEL = "was sent weights that do not fit the model"
+PROBLEMS = (
+    *(FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE, NOT_FINITE, DIVERGED),
+    OTHER_MODEL,
+)
 
 Value = int | float | list[int] | list[float]
 

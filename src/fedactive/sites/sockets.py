@@ -50,6 +50,13 @@ class PromptProtocol(H11Protocol):
             self.loop.call_later(1.0, self.transport.abort)
         self.wait()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP; hang up if it belongs to a request that is being answered, or was."""
+        if self.cycle is None:
+            super().send_400_response(msg)
+        else:  # uvicorn would send a second answer, and fail
+            self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.patience.cancel()
         super().connection_lost(exc)

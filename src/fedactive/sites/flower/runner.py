@@ -80,10 +80,11 @@ class Runner:
     def reply_to(self, message: Message) -> Reply:
         with self.one_at_a_time:
             try:
-                return self.answer(decode_request(message.content))
-            except Exception:
-                log.exception("a message that cannot be read")
+                request = decode_request(message.content)
+            except Exception as error:
+                log.warning("a message that cannot be read: %s: %s", type(error).__name__, error)
                 return Reply(problem=1 + PROBLEMS.index(FAILED))
+            return self.answer(request)
 
     def client(self, name: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:
         version = RuntimeVersionHttpInterceptor(component_name=name)

@@ -75,6 +75,6 @@ def read_reply(answer: Message | None) -> Reply:
         if answer is None:
             raise ValueError("Flower cannot unpack it")
         return decode_reply(answer.content)
-    except Exception:
-        log.exception("a reply that cannot be read")
+    except Exception as error:
+        log.warning("a reply that cannot be read: %s: %s", type(error).__name__, error)
         return Reply(problem=1 + PROBLEMS.index(UNREADABLE))

@@ -6,6 +6,7 @@ The same request gets the same answer again: what was decided is on disk before 
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import Server, make_algorithm, sends_more_than_weights
+from fedactive.federated.weights import Weights
 from fedactive.sites.card import card_from_plain
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
@@ -26,6 +28,7 @@ from fedactive.sites.messages import (
     NOT_ASKED,
     NOT_FINITE,
     OTHER_CLASSES,
+    OTHER_MODEL,
     OTHER_VERSION,
     PROBLEMS,
     Reply,
@@ -94,6 +97,8 @@ class Trainer:
     def query(self, request: Request) -> Reply:
         run = self.open(request)
         overlap, deadline = request.settings["overlap"], deadline_of(request)
+        if request.weights:  # none in the first round
+            require_fitting(request.weights, run)
         query = run.query(request.al_round, request.weights or None, overlap, deadline)
         values = self.progress(run, request.al_round)
         for measured in query["local_only"]:
@@ -114,6 +119,7 @@ class Trainer:
     def train(self, request: Request) -> Reply:
         server = Server(request.weights, state=request.state)
         run = self.open(request)
+        require_fitting(request.weights, run)
         try:
             update = run.train(server, request.al_round, request.fl_round)
         except NotFiniteError:
@@ -123,7 +129,9 @@ class Trainer:
         return Reply({"samples": update.samples}, update.weights, update.state)
 
     def evaluate(self, request: Request) -> Reply:
-        return Reply(self.open(request).evaluate(request.weights))
+        run = self.open(request)
+        require_fitting(request.weights, run)
+        return Reply(run.evaluate(request.weights))
 
     # --- for the page
 
@@ -154,11 +162,14 @@ class Trainer:
             experiment = Experiment.from_values(parse_toml(settings["experiment"]) | here, described=card)
             client, budget = int(settings["client"]), int(settings["budget"])
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
+            sizes = (client, budget, cover.clip, cover.noise)
+            if min(sizes) < 0 or not all(map(math.isfinite, sizes)):
+                raise ValueError(f"client {client}, budget {budget}, {cover}")
             algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
             if cover.clip and sends_more_than_weights(algorithm):  # a plan cannot say so, a message can
                 raise ValueError(f"run {request.run} would send more than what is covered")
-        except (UserError, KeyError, TypeError, ValueError):
-            log.exception("settings of run %s", request.run)
+        except (UserError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            log.warning("settings of run %.150s: %s: %s", request.run, type(error).__name__, error)
             raise RefusedError(OTHER_VERSION) from None
         if card.classes != self.classes:
             raise RefusedError(OTHER_CLASSES)
@@ -186,6 +197,13 @@ def require_finite_request(request: Request) -> None:
             require_finite(tensors.values())
     except NotFiniteError:
         raise RefusedError(NOT_FINITE) from None
+
+
+def require_fitting(weights: Weights, run: SiteRun) -> None:
+    """Refuse weights of another model than the run is about."""
+    form = {name: (w.shape, w.dtype) for name, w in weights.items()}
+    if form != {name: (w.shape, w.dtype) for name, w in run.engine.model.state_dict().items()}:
+        raise RefusedError(OTHER_MODEL)
 
 
 def deadline_of(request: Request) -> datetime | None:
