@@ -52,10 +52,10 @@ class PromptProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP; hang up if it belongs to a request that is being answered, or was."""
-        if self.cycle is None:
-            super().send_400_response(msg)
-        else:  # uvicorn would send a second answer, and fail
+        if self.cycle:  # uvicorn would send a second answer, and fail
             self.transport.abort()
+        else:
+            super().send_400_response(msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.patience.cancel()
