@@ -12,17 +12,13 @@ from fedactive.laboratory.run import run
 from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
 from fedactive.registry import REGISTRIES, load_plugin
+from support.commands import cli
 from support.documents import plugin_from
 
 
 @pytest.fixture
 def plugin(tmp_path):
     return plugin_from("STRATEGIES.md", tmp_path)
-
-
-def fedactive(*arguments, **options):
-    command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 def test_the_guides_strategy_keeps_the_contract(plugin):
@@ -32,12 +28,10 @@ def test_the_guides_strategy_keeps_the_contract(plugin):
 
 def test_it_runs_from_the_command_line(plugin, tmp_path):
     small = ("--dataset", "digits", "--clients", 3, "--rounds", 2, "--fl-rounds", 1, "--local-epochs", 1)
-    done = fedactive(
-        "run", "--plugin", plugin, "--strategy", "disagreement", *small, "--workers", 1, cwd=tmp_path
-    )
+    done = cli("run", "--plugin", plugin, "--strategy", "disagreement", *small, "--workers", 1, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "digits-disagreement-both-s1" in done.stdout
-    unknown = fedactive("run", "--strategy", "disagreement", cwd=tmp_path)
+    unknown = cli("run", "--strategy", "disagreement", cwd=tmp_path)
     assert unknown.returncode == 2
     assert "strategy: 'disagreement' was given" in unknown.stderr
 

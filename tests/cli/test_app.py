@@ -16,11 +16,7 @@ from fedactive.cli.app import app
 from fedactive.experiment import Experiment
 from fedactive.options import options_of
 from fedactive.query import STRATEGIES
-
-
-def fedactive(*arguments, cwd=None, env=None):
-    command = [sys.executable, "-m", "fedactive", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+from support.commands import COMMAND, cli
 
 
 def shown(*arguments):
@@ -55,7 +51,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     config.write_text(
         'dataset = "digits"\nstrategy = "random"\nclients = 3\nfl_rounds = 2\nlocal_epochs = 1\n'
     )
-    done = fedactive(
+    done = cli(
         "run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs[/old]", "--workers", 1
     )
     assert done.returncode == 0, done.stderr
@@ -64,7 +60,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     folder = re.search(r"run folder: (.*)", done.stdout)[1]
     saved = Experiment.from_toml((tmp_path / folder / "experiment.toml").read_text())
     assert (saved.rounds, saved.clients, saved.strategy) == (2, 3, "random")
-    again = fedactive("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs[/old]")
+    again = cli("run", "--config", config, "--rounds", 2, "--runs-dir", tmp_path / "runs[/old]")
     assert again.stdout.startswith("nothing was left to run: this run was finished before\n")
     assert again.stdout.endswith(done.stdout[done.stdout.index("┏") :])
 
@@ -100,7 +96,7 @@ def test_run_prints_the_result_and_the_folder(tmp_path):
     ],
 )
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, sentence):
-    done = fedactive(*arguments, cwd=tmp_path)
+    done = cli(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(sentence, done.stderr)
     assert "Traceback" not in done.stderr
@@ -111,7 +107,7 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(tmp_path, arguments, se
 def test_a_file_that_cannot_be_looked_at_is_one_sentence(tmp_path, option):
     """One whose name is too long: to whoever is root no other is forbidden."""
     ending = {"--dataset": ".npz", "--plugin": ".py"}[option]
-    done = fedactive("run", option, "x" * 300 + ending, cwd=tmp_path)
+    done = cli("run", option, "x" * 300 + ending, cwd=tmp_path)
     assert done.returncode == 1
     assert re.fullmatch(r"fedactive: .*x{300}\.\w+: File name too long\n", done.stderr)
 
@@ -120,7 +116,7 @@ def test_a_file_that_cannot_be_looked_at_is_one_sentence(tmp_path, option):
 def test_output_to_a_full_disk_is_one_sentence():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "fedactive", "datasets"],
+            [*COMMAND, "datasets"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -132,7 +128,7 @@ def test_output_to_a_full_disk_is_one_sentence():
 
 def test_a_broken_configuration_file_is_named(tmp_path):
     (tmp_path / "mine.toml").write_text("alpha = = 1")
-    done = fedactive("run", "--config", "mine.toml", cwd=tmp_path)
+    done = cli("run", "--config", "mine.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "config: 'mine.toml' was given, allowed is a TOML file" in done.stderr
     assert "Invalid value (at line 1, column 9)" in done.stderr
@@ -143,7 +139,14 @@ def test_configuration_files_are_utf8_everywhere_and_may_begin_with_a_byte_order
     """As TOML wants it, whatever the system's own encoding is: here ASCII, kept by the two variables."""
     (tmp_path / "mine.toml").write_text('dataset = "digits" # Übung\nseed = -1\n', encoding="utf-8-sig")
     system = {"LC_ALL": language, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = fedactive("run", "--config", "mine.toml", cwd=tmp_path, env=os.environ | system)
+    done = subprocess.run(
+        [*COMMAND, "run", "--config", "mine.toml"],
+        cwd=tmp_path,
+        env=os.environ | system,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stderr.startswith("fedactive: seed: -1 was given")
 
 
@@ -162,7 +165,7 @@ def test_ctrl_c_while_workers_are_starting_is_one_sentence(tmp_path):
         "--workers",
         "2",
     ]
-    command = [sys.executable, "-m", "fedactive", "run", *options]
+    command = [*COMMAND, "run", *options]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -180,23 +183,23 @@ def test_ctrl_c_while_workers_are_starting_is_one_sentence(tmp_path):
 
 
 def test_missing_data_says_how_to_get_it_and_leaves_nothing_behind(tmp_path):
-    done = fedactive("run", "--dataset", "svhn", cwd=tmp_path)
+    done = cli("run", "--dataset", "svhn", cwd=tmp_path)
     assert done.returncode == 1
     assert "fedactive data get svhn --data-dir data" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_data_check_reports_each_file(tmp_path):
-    done = fedactive("data", "check", "svhn", "--data-dir", tmp_path)
+    done = cli("data", "check", "svhn", "--data-dir", tmp_path)
     assert done.returncode == 1
     assert "train_32x32.mat: not found" in done.stdout
 
 
 def test_a_tilde_after_an_equals_sign_is_the_home_folder_in_every_command(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    checked = fedactive("data", "check", "svhn", "--data-dir=~/data").stdout
+    checked = cli("data", "check", "svhn", "--data-dir=~/data").stdout
     assert checked.startswith(f"{tmp_path}/data/train_32x32.mat: not found")
-    shown = fedactive("paper", "show", "accuracy", "--from=~/runs").stderr
+    shown = cli("paper", "show", "accuracy", "--from=~/runs").stderr
     assert shown == f"fedactive: {tmp_path}/runs does not exist\n"
 
 
@@ -213,11 +216,11 @@ def test_options_of_a_plugin_that_are_numbers_are_listed_and_set(tmp_path):
         "    def select(self, pool, budget, rng):\n"
         "        raise ValueError(f'at {self.temperature * 2}')\n"
     )
-    listed = fedactive("strategies", "--plugin", plugin)
+    listed = cli("strategies", "--plugin", plugin)
     assert "temperature= 0.1" in listed.stdout, listed.stderr
     small = ("--dataset", "digits", "--clients", 3, "--rounds", 2, "--fl-rounds", 1, "--workers", 1)
     options = ("--strategy", "tempered", "--strategy-options", "temperature=1", "--runs-dir", tmp_path)
-    assert "ValueError: at 2.0" in fedactive("run", "--plugin", plugin, *small, *options).stderr
+    assert "ValueError: at 2.0" in cli("run", "--plugin", plugin, *small, *options).stderr
 
 
 def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
@@ -225,7 +228,7 @@ def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
         "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(60)\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "fedactive", "strategies"],
+        [*COMMAND, "strategies"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
         stderr=subprocess.PIPE,
@@ -239,7 +242,7 @@ def test_ctrl_c_while_libraries_are_loaded_is_no_traceback(tmp_path):
 
 
 def test_version():
-    assert re.match(r"fedactive \d+\.\d+", fedactive("--version").stdout)
+    assert re.match(r"fedactive \d+\.\d+", cli("--version").stdout)
 
 
 PLUGIN = """
@@ -261,6 +264,6 @@ def test_several_plugins_reach_every_run_of_a_comparison(tmp_path):
         (tmp_path / f"{name}.py").write_text(PLUGIN.replace("NAME", name))
     plugins = [word for name in names for word in ("--plugin", f"{name}.py")]
     small = ("--dataset", "digits", "--clients", 2, "--rounds", 2, "--fl-rounds", 1, "--local-epochs", 1)
-    done = fedactive("compare", *plugins, "--strategy", "mine,yours", *small, cwd=tmp_path)
+    done = cli("compare", *plugins, "--strategy", "mine,yours", *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in names)

@@ -1,8 +1,6 @@
 """`fedactive paper` as a user calls it."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -14,11 +12,11 @@ from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.reproduce import experiments, show
 from fedactive.paper.settings import all_settings
 from fedactive.sweep import comparison, grid
+from support.commands import cli
 
 
 def paper(*arguments):
-    command = [sys.executable, "-m", "fedactive", "paper", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return cli("paper", *arguments)
 
 
 def test_the_38_settings_are_listed_whole(monkeypatch):

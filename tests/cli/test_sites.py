@@ -15,6 +15,7 @@ from fedactive.cli.site import app as site_app
 from fedactive.errors import UserError
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.keys import make_site_key
+from support.commands import cli
 from support.folders import make_coordinator, make_site
 
 
@@ -28,20 +29,16 @@ def site(tmp_path):
     return make_site(tmp_path)
 
 
-def fedactive(*arguments, code=""):
-    program = [
-        sys.executable,
-        "-c",
-        code + "from fedactive.cli.app import main; main()",
-        *map(str, arguments),
-    ]
-    return subprocess.run(program, capture_output=True, text=True)
+def cli_after(code, *arguments):
+    """A command in a process that has run this code."""
+    program = [sys.executable, "-c", f"{code}; from fedactive.cli.app import main; main()"]
+    return subprocess.run([*program, *map(str, arguments)], capture_output=True, text=True)
 
 
 def test_an_init_that_was_cut_short_is_done_again(tmp_path):
     folder = tmp_path / "c"
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "  # no room for any file
-    cut = fedactive("coordinator", "init", folder, code=full)
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # no room for any file
+    cut = cli_after(full, "coordinator", "init", folder)
     assert cut.returncode == 1
     assert cut.stderr == f"fedactive: cannot make a coordinator in {folder}: File too large\n"
     for name in ("server.pem", "server.key"):
@@ -51,7 +48,7 @@ def test_an_init_that_was_cut_short_is_done_again(tmp_path):
 
 
 def test_a_mistake_is_one_sentence(tmp_path):
-    done = fedactive("coordinator", "admit", tmp_path, tmp_path / "site.pub")
+    done = cli("coordinator", "admit", tmp_path, tmp_path / "site.pub")
     assert done.returncode == 1
     assert done.stderr == (
         f"fedactive: {tmp_path} is not a coordinator's folder; `fedactive coordinator init` makes one\n"
@@ -60,7 +57,7 @@ def test_a_mistake_is_one_sentence(tmp_path):
 
 def test_a_site_has_a_name_that_can_be_shown(site, coordinator, tmp_path):
     options = ("--images", tmp_path / "images", "--classes", tmp_path / "classes.txt")
-    done = fedactive("site", "init", tmp_path / "x", "--name", "\x1b[31mred", *options)
+    done = cli("site", "init", tmp_path / "x", "--name", "\x1b[31mred", *options)
     assert done.returncode == 1
     sentence = "'\\x1b[31mred' is not a name: use 1 to 60 printable characters"
     assert done.stderr == f"fedactive: {sentence}\n"
@@ -71,17 +68,17 @@ def test_a_site_has_a_name_that_can_be_shown(site, coordinator, tmp_path):
 
 
 def test_people_come_get_another_token_and_go(site):
-    token = fedactive("site", "annotator", site.folder, "Ada L.").stdout.strip()
-    again = fedactive("site", "annotator", site.folder, "Ada L.")
+    token = cli("site", "annotator", site.folder, "Ada L.").stdout.strip()
+    again = cli("site", "annotator", site.folder, "Ada L.")
     assert again.stderr == (
         "fedactive: there is already an annotator 'Ada L.'; --renew gives them a new token\n"
     )
-    other = fedactive("site", "annotator", site.folder, "Ada L.", "--renew", "--lead").stdout.strip()
+    other = cli("site", "annotator", site.folder, "Ada L.", "--renew", "--lead").stdout.strip()
     with closing(site.store()) as store:
         assert store.annotators.find_by_token(token) is None
         assert store.annotators.find_by_token(other).name == "Ada L."
         assert store.annotators.find_by_token(other).role == "lead"
-    gone = fedactive("site", "annotator", site.folder, "Ada L.", "--remove")
+    gone = cli("site", "annotator", site.folder, "Ada L.", "--remove")
     assert gone.stdout == "Ada L. cannot sign in any more; their answers stay\n"
     with closing(site.store()) as store:
         assert store.annotators.find_by_token(other) is None
@@ -115,7 +112,7 @@ def test_a_site_closes_what_an_abandoned_run_asks_of_its_people(site):
 
 
 def test_without_the_extra_a_sentence_says_what_to_install(tmp_path):
-    done = fedactive("coordinator", "init", tmp_path / "c", code="import sys; sys.modules['flwr'] = None; ")
+    done = cli_after("import sys; sys.modules['flwr'] = None", "coordinator", "init", tmp_path / "c")
     assert done.returncode == 1
     assert done.stderr == "fedactive: flwr is missing: pip install 'fedactive[sites]' brings it\n"
     assert not (tmp_path / "c").exists()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from fedactive.models import MODELS
 from fedactive.progress import Silent
 from fedactive.record.export import export
 from fedactive.sites.coordinator.plan import FieldPlan
+from support.commands import cli
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -105,9 +104,10 @@ def test_another_content_under_the_same_name_is_another_setting(mine: Path, smal
 
 
 def test_compare_finds_it_by_a_relative_path(mine: Path, tmp_path: Path):
-    options = "--strategy random --clients 3 --rounds 1 --fl-rounds 1 --local-epochs 1 --device cpu"
-    command = [sys.executable, "-m", "fedactive", "compare", "--dataset", "mine.npz", *options.split()]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    options = (
+        "--strategy random --clients 3 --rounds 1 --fl-rounds 1 --local-epochs 1 --device cpu --workers 1"
+    )
+    done = cli("compare", "--dataset", "mine.npz", *options.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "test accuracy" in done.stdout
     assert len(list((tmp_path / "runs").glob("mine-random-none-s1-*"))) == 1
@@ -124,8 +124,7 @@ def test_settings_name_the_content_of_files_alone(mine: Path, small: Callable[..
 
 def test_a_bad_file_leaves_no_run_folder(tmp_path: Path):
     (tmp_path / "mine.npz").write_bytes(b"nonsense")
-    command = [sys.executable, "-m", "fedactive", "run", "--dataset", "mine.npz"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = cli("run", "--dataset", "mine.npz", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "fedactive: mine.npz: not an .npz archive\n"
     assert not (tmp_path / "runs").exists()

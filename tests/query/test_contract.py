@@ -10,6 +10,13 @@ from hypothesis import strategies as st
 from fedactive.options import options_of
 from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
 from fedactive.query.contract import check_contract, check_round, check_selection, make_pool
+from fedactive.query.strategies import gcnal
+
+
+@pytest.fixture
+def short_training(monkeypatch):
+    """GCNAL trains a network for each selection. Whether that is a selection shows in few steps."""
+    monkeypatch.setattr(gcnal, "STEPS", 20)
 
 
 def every_variant():
@@ -22,10 +29,16 @@ def every_variant():
 
 @pytest.mark.parametrize(("name", "selector", "options"), list(every_variant()))
 class TestEveryStrategy:
+    @pytest.mark.usefixtures("short_training")
     def test_keeps_the_contract(self, name, selector, options):
         check_contract(make_strategy(name, selector, options))
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+    @pytest.mark.usefixtures("short_training")
+    @settings(
+        max_examples=12,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.function_scoped_fixture],
+    )
     @given(
         n=st.integers(1, 300),
         budget=st.integers(0, 40) | st.integers(200, 400),
@@ -45,7 +58,7 @@ class TestEveryStrategy:
         check_round(strategy, sizes=(40, 1, 0, 25, 90), budget=10)
         check_round(strategy, sizes=(30, 3, 60), budget=25)
 
-    @pytest.mark.usefixtures("as_on_a_gpu")
+    @pytest.mark.usefixtures("as_on_a_gpu", "short_training")
     @settings(
         max_examples=5,
         deadline=None,

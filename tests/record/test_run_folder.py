@@ -19,6 +19,7 @@ from fedactive.files import write_atomically
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
 from fedactive.record.run_folder import Run
+from support.commands import cli
 
 TABLES = ("metrics", "selections", "clients")
 
@@ -85,27 +86,25 @@ def test_a_stopped_run_that_is_to_go_less_far_ends_with_its_complete_rounds(smal
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 @pytest.mark.parametrize("init", ["random", "continue"])
-@pytest.mark.parametrize("point", [(1, 0), (2, 1), (2, 2), (3, 0)])
-def test_an_interrupted_run_ends_with_the_same_numbers(small, tmp_path, monkeypatch, algorithm, init, point):
+def test_an_interrupted_run_ends_with_the_same_numbers(small, tmp_path, monkeypatch, algorithm, init):
     monkeypatch.setattr(fedactive.record.run_folder, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     settings = {"strategy": "logo", "algorithm": algorithm, "init": init, "participation": 0.7}
     whole = run(small(**settings, runs_dir=tmp_path / "whole"))
     broken = small(**settings, runs_dir=tmp_path / "broken")
-    with pytest.raises(KeyboardInterrupt):
-        run(broken, StopAt(*point))
+    for point in ((1, 0), (2, 1), (2, 2), (3, 0)):
+        with pytest.raises(KeyboardInterrupt):
+            run(broken, StopAt(*point))
     resumed = run(broken)
     assert_same_results(whole.folder, resumed.folder)
-    assert len(json.loads((resumed.folder / "environment.json").read_text())["starts"]) == 2
+    assert len(json.loads((resumed.folder / "environment.json").read_text())["starts"]) == 5
 
 
 EAGER = """
-import fedactive.record.run_folder, sys
-from fedactive.cli.app import main
+import fedactive.record.run_folder
 fedactive.record.run_folder.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 """
-KILLED = (
-    EAGER
-    + """
+EAGER_COMMAND = [sys.executable, "-c", f"{EAGER}from fedactive.__main__ import main; main()"]
+KILLED = """
 import os, signal, threading
 
 def kill():
@@ -118,39 +117,40 @@ def replace_and_count(*files):
     if left == 0:
         threading.Timer(delay, kill).start() if delay else kill()
 
-left, delay = int(sys.argv.pop(1)), float(sys.argv.pop(1))
+left, delay = KILL_AT
 replace, os.replace = os.replace, replace_and_count
-main()
 """
-)
-NEVER = (-1, 0.0)
 
 
-def command(folder, workers, kill_at=NEVER):
-    """A run that kills itself once so many files were put in place, and so many seconds later."""
+def command(folder, workers):
+    """A run of a few seconds."""
     flags = {
         "dataset": "digits", "strategy": "logo", "clients": 3, "rounds": 3, "fl-rounds": 6, "local-epochs": 2,
         "local-only-epochs": 20, "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
     }  # fmt: skip
-    options = [part for name, value in flags.items() for part in (f"--{name}", str(value))]
-    return [sys.executable, "-c", KILLED, *map(str, kill_at), "run", *options]
+    return ["run", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
 
 
 def test_kill_at_any_moment(tmp_path):
     """A real process, killed with SIGKILL again and again at different moments, ends as if it never was."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    subprocess.run(command(tmp_path / "whole", 1), check=True, **quiet)
-    # Three files are put in place at a start, two with each checkpoint: even numbers fall between these two.
+    whole = cli(*command(tmp_path / "whole", 1), before=EAGER)
+    assert whole.returncode == 0, whole.stderr
+    # A run that kills itself once so many files were put in place, and so many seconds later. Three files are
+    # put in place at a start, two with each checkpoint: even numbers fall between these two.
     for kill_at in ((6, 0.0), (9, 0.01), (12, 0.03), (2, 0.0)):
-        killed = subprocess.run(command(tmp_path / "killed", 1, kill_at), check=False, **quiet)
+        program = EAGER + KILLED.replace("KILL_AT", str(kill_at))
+        killed = cli(*command(tmp_path / "killed", 1), before=program)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    subprocess.run(command(tmp_path / "killed", 1), check=True, **quiet)
+    ended = cli(*command(tmp_path / "killed", 1), before=EAGER)
+    assert ended.returncode == 0, ended.stderr
     (one,), (two,) = ((tmp_path / name).glob("digits-*") for name in ("whole", "killed"))
     assert_same_results(one, two)
 
 
 def test_workers_end_with_a_killed_main_process(tmp_path):
-    process = subprocess.Popen(command(tmp_path, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*EAGER_COMMAND, *command(tmp_path, 2)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     children: list[int] = []
     while len(children) < 2:
         assert process.poll() is None
@@ -175,7 +175,7 @@ def alive(pid):
 
 def test_ctrl_c_tells_how_to_resume(tmp_path):
     process = subprocess.Popen(
-        command(tmp_path, 1), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*EAGER_COMMAND, *command(tmp_path, 1)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     while not list(tmp_path.glob("*/checkpoint.pt")):
         time.sleep(0.05)
@@ -221,18 +221,13 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(interrupted, tmp_path):
     experiment, folder = interrupted
     before = (folder / "checkpoint.pt").read_bytes()
     script = (
-        "import resource, signal, sys\n"
+        "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + EAGER + "main()"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + EAGER
     )
     config = tmp_path / "experiment.toml"
     config.write_text(experiment.to_toml())
-    process = subprocess.run(
-        [sys.executable, "-c", script, "run", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = cli("run", "--config", config, before=script)
     assert process.returncode == 1
     assert "cannot write" in process.stderr
     assert "start the same command again to resume" in process.stderr

@@ -23,20 +23,21 @@ from fedactive.laboratory.run import run
 from fedactive.progress import Silent
 from fedactive.registry import load_plugin
 from fedactive.sweep.comparison import Comparison, Job, progress_line
+from support.commands import COMMAND, cli
 
 SMALL = {
     "dataset": "digits", "clients": 3, "rounds": 2, "fl-rounds": 2, "local-epochs": 1, "local-only-epochs": 4,
-    "augment": "none", "device": "cpu",
+    "augment": "none", "device": "cpu", "workers": 1,
 }  # fmt: skip
 
 
 def command(folder, *more, **flags):
     options = [part for name, value in (SMALL | flags).items() for part in (f"--{name}", str(value))]
-    return [sys.executable, "-m", "fedactive", "compare", "--runs-dir", str(folder), *options, *more]
+    return ["compare", "--runs-dir", str(folder), *options, *more]
 
 
 def compare(folder, *more, **flags):
-    return subprocess.run(command(folder, *more, **flags), capture_output=True, text=True, check=False)
+    return cli(*command(folder, *more, **flags))
 
 
 def test_a_runs_folder_that_is_a_file_is_told(tmp_path, small):
@@ -190,7 +191,7 @@ def held(folder):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_runs_end_with_the_grid(tmp_path, how):
     process = subprocess.Popen(
-        command(tmp_path, strategy="random", seed="1,2", jobs=2, **{"fl-rounds": 10_000}),
+        [*COMMAND, *command(tmp_path, strategy="random", seed="1,2", jobs=2, **{"fl-rounds": 10_000})],
         stderr=subprocess.DEVNULL,
     )
     while len(folders := [path.parent for path in tmp_path.glob("*/environment.json")]) < 2:
@@ -229,7 +230,10 @@ def test_a_run_that_fails_is_reported_and_stops_nobody(tmp_path):
 def test_a_stopped_grid_goes_on_where_it_was(tmp_path, how):
     flags = {"strategy": "random,entropy", "seed": "1", "jobs": 1}
     process = subprocess.Popen(
-        command(tmp_path / "runs", **flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *command(tmp_path / "runs", **flags)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     while not list((tmp_path / "runs").glob("*/done.json")):
         assert process.poll() is None

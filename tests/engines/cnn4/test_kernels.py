@@ -55,7 +55,7 @@ def setting(channels, size, batch):
     return model, images.to(DEVICE), labels, normalise, start, Recipe(batch_size=batch)
 
 
-@pytest.mark.parametrize(("channels", "size"), [(3, 16), (1, 22)], ids=["3x16x16", "1x22x22 (odd maps)"])
+@pytest.mark.parametrize(("channels", "size"), [(3, 16), (1, 18)], ids=["3x16x16", "1x18x18 (an odd map)"])
 def test_a_step_is_that_of_the_plain_model(channels, size):
     model, images, labels, normalise, start, recipe = setting(channels, size, 4)
     drift = {n: torch.ones_like(v) for n, v in start.items() if v.dim() and "running" not in n}
@@ -119,11 +119,11 @@ def test_no_map_has_more_values_than_32_bits_can_count(side, batch, taken, at_a_
 
 
 def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
-    model, images, labels, normalise, start, recipe = setting(3, 16, 4)
+    model, images, labels, normalise, start, recipe = setting(1, 16, 4)
     jobs = [
         LocalJob(start, samples, labels[samples], 1, (0.1,) * 3, k, stop_accuracy=end)
         for k, (samples, end) in enumerate(
-            [(torch.arange(10), 0.9), (torch.arange(20, 23), 0.9), (torch.arange(5), None)]
+            [(torch.arange(6), 0.9), (torch.arange(20, 23), 0.9), (torch.arange(2), None)]
         )
     ]
     plain = BranchStack(model, images, normalise, recipe, 4, (False, False))
