@@ -54,6 +54,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "mine": mine,
         # Only for those who decide, and those who wait: to count them with every answer takes longer.
         "disputed": len(store.queues.find_disputed()) if queue == "disputed" or not requests else None,
+        "to_decide": None if requests else len(store.queues.find_decidable(annotator)),
         "late": None if requests else store.queues.count_late(),
         "pace": pace(store, annotator),
     }

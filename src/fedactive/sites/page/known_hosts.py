@@ -1,0 +1,39 @@
+"""Under which names and addresses people reach the page."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+
+from fedactive.errors import UserError
+
+
+def find_known_hosts(host: str, certificate: Path | None, given: Iterable[str]) -> set[str]:
+    """Return the names in the certificate, the address that is served, and those `given`."""
+    names = {host, *given, *(_names_in(certificate) if certificate else ())}
+    return {_in_brackets(name) for name in names}
+
+
+def _names_in(certificate: Path) -> list[str]:
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    except OSError as error:
+        raise UserError(f"cannot read the certificate {certificate}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"cannot use the certificate {certificate}: {error}") from None
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]
+
+
+def _in_brackets(name: str) -> str:
+    """Write an address as it stands in the address bar: version 6 in brackets."""
+    try:
+        return f"[{name}]" if ipaddress.ip_address(name).version == 6 else name
+    except ValueError:
+        return name
