@@ -89,7 +89,7 @@ def annotator(
             print(give(name, lead=lead, reviewer=reviewer))
 
 
-@app.command(epilog=example("fedactive site log north --since 2026-01-31 > access.csv"))
+@app.command(epilog=example("fedactive site log north --since 2026-01-31"))
 def log(
     folder: Folder,
     since: Annotated[datetime | None, typer.Option(help="Leave out what was before this time (UTC).")] = None,
