@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_files import find_images, leads_out, stamp
+from fedactive.sites.site.image_files import find_images, leads_astray, stamp
 from fedactive.sites.site.image_pool import (
     ImagePool,
     Pixels,
@@ -56,8 +56,8 @@ def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImageP
 
 def _read_file(root: Path, name: str) -> bytes:
     path = root / name
-    if path.exists() and leads_out(path, root):  # it may have become a link since it was read
-        raise DataError(f"{name} leads out of the folder")
+    if astray := leads_astray(path, root):  # it may have become a link since it was read
+        raise DataError(f"{name} leads {astray}")
     try:
         return path.read_bytes()
     except OSError as error:
