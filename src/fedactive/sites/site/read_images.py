@@ -34,7 +34,8 @@ from fedactive.sites.site.image_pool import (
 from fedactive.sites.site.pictures import decode, fit
 
 # An earlier version may have decoded the same pictures to other pixels.
-DECODER = hashlib.sha256(files("fedactive.sites.site").joinpath("pictures.py").read_bytes()).hexdigest()
+SOURCES = [files("fedactive.sites.site").joinpath(name) for name in ("pictures.py", "upright.py")]
+DECODER = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
 def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImagePool:
