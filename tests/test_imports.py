@@ -49,12 +49,13 @@ ROOMS = {
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
-BOTTOM = {"messages", "names", "log_lines", "keys", "invitation", "sockets", "card"}
+BOTTOM = {"messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"}
 SITES = {
     "messages": set(),
     "names": set(),
     "log_lines": set(),
     "keys": set(),
+    "certificates": {"keys"},
     "invitation": set(),
     "sockets": set(),
     "card": set(),

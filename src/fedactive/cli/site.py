@@ -5,6 +5,7 @@ The package works without the extra `sites`, so what needs it is imported when a
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import closing
 from pathlib import Path
@@ -122,6 +123,7 @@ def serve(
     guess: Annotated[bool, typer.Option("--guess", help="Let people uncover the model's guess.")] = False,
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
+    from fedactive.sites.certificates import describe_end
     from fedactive.sites.site import serve as serving
     from fedactive.sites.site.folder import Site
 
@@ -129,6 +131,8 @@ def serve(
         given = str(certificate or key)
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
+    if certificate and (end := describe_end(certificate)):
+        logging.warning("the page's certificate %s %s", certificate, end)
     pair = (certificate, key) if certificate and key else None
     try:
         serving.serve(Site.open(folder), host, port, pair, device, guess)
