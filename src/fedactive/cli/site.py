@@ -5,6 +5,7 @@ The package works without the extra `sites`, so what needs it is imported when a
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import closing
 from datetime import UTC, datetime
@@ -154,6 +155,7 @@ def serve(
     ] = [],  # noqa: B006
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
+    from fedactive.sites.certificates import describe_end
     from fedactive.sites.site import serve as serving
     from fedactive.sites.site.folder import Site
 
@@ -161,6 +163,8 @@ def serve(
         given = str(certificate or key)
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
+    if certificate and (end := describe_end(certificate)):
+        logging.warning("the page's certificate %s %s", certificate, end)
     pair = (certificate, key) if certificate and key else None
     try:
         serving.serve(Site.open(folder), host, port, pair, device, guess, known_as, proxy)
