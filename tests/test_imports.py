@@ -60,7 +60,7 @@ SITES = {
     "sockets": set(),
     "card": set(),
     "labels": {"names"},
-    "page": {"labels", "sockets"},
+    "page": {"labels", "sockets", "certificates"},
     "flower": BOTTOM,
     "coordinator": BOTTOM | {"flower"},
     "site": BOTTOM | {"flower", "labels", "page"},

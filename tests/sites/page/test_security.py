@@ -260,7 +260,7 @@ def test_known_hosts_are_those_of_the_certificate(tmp_path):
     assert find_known_hosts("::1", None, []) == {"[::1]"}
     (tmp_path / "broken.pem").write_text("no certificate")
     for file in ("broken.pem", "missing.pem"):
-        with pytest.raises(UserError, match=f"certificate .*{file}"):
+        with pytest.raises(UserError, match=file):
             find_known_hosts("localhost", tmp_path / file, [])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from fedactive.errors import UserError
+from fedactive.sites.certificates import read_certificate
 
 
 def find_known_hosts(host: str, certificate: Path | None, given: Iterable[str]) -> set[str]:
@@ -18,15 +18,11 @@ def find_known_hosts(host: str, certificate: Path | None, given: Iterable[str]) 
 
 
 def _names_in(certificate: Path) -> list[str]:
+    extensions = read_certificate(certificate).extensions
     try:
-        found = x509.load_pem_x509_certificate(certificate.read_bytes())
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    except OSError as error:
-        raise UserError(f"cannot read the certificate {certificate}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"cannot use the certificate {certificate}: {error}") from None
     addresses = names.get_values_for_type(x509.IPAddress)
     return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]
 
