@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import chdir, closing
 from datetime import date, timedelta
 
 import httpx
@@ -43,6 +43,7 @@ from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.rehearsal import Rehearsal, end, wait_for
 from support.recorder import Recorder, record_at
+from support.traps import set_traps
 
 PLAN = """
 dataset = "digits"
@@ -66,6 +67,13 @@ class RecordedRehearsal(Rehearsal):
     """The sites' way to the coordinator leads past a recorder."""
 
     recorder: Recorder | None = None
+
+    def start(self, name, *arguments):
+        """In a folder with files that nobody must import."""
+        traps = self.folder / "traps"
+        self.imported = traps / "imported" if traps.exists() else set_traps(traps)
+        with chdir(traps):
+            super().start(name, *arguments)
 
     def start_site(self, site):
         coordinator = self.coordinator
@@ -157,6 +165,11 @@ def test_three_sites_give_the_laboratorys_numbers(experiment, rehearsal, finishe
 def test_a_site_says_that_it_is_connected(rehearsal, finished):
     for site in rehearsal.sites:
         assert "connected to the coordinator at" in (rehearsal.folder / f"{site.name}.log").read_text()
+
+
+def test_no_process_imports_what_lies_in_the_current_directory(rehearsal, finished):
+    """Neither ours nor Flower's: the SuperLink, the SuperNodes, and the process of the run."""
+    assert not rehearsal.imported.exists(), rehearsal.imported.read_text()
 
 
 # --------------------------------------------------------------------------------------------- privacy

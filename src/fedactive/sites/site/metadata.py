@@ -24,6 +24,7 @@ PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"  # with these bytes their files be
 # The chunks that decide what one sees, and how long they can be.
 CHUNKS = {b"IHDR": 13, b"PLTE": 768, b"tRNS": 256, b"IDAT": 2**31}
 CHUNKS |= {b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"cICP": 4}  # colours, in numbers
+NOTES = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")  # chunks in which an orientation may be noted
 
 MARKER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")  # not those that may stand in the middle of pixels
 END, SCAN = 0xD9, 0xDA  # pixels follow a scan's segment
@@ -38,8 +39,8 @@ def without_metadata(content: bytes) -> bytes:
     """Return a PNG or JPEG file with the same picture and nothing else; DataError if it is damaged."""
     is_png = content.startswith(PNG)
     stripped = strip_png(content) if is_png else strip_jpeg(content)
-    if stripped == content:
-        return content
+    if stripped == content or (is_png and not any(kind in content for kind in NOTES)):
+        return stripped  # without decoding it, which takes long
     try:
         with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
             orientation = read_orientation(image)
@@ -75,7 +76,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 def turn_png(content: bytes, orientation: int) -> bytes:
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
-        turn(image, orientation).save(buffer, "PNG")
+        turn(image, orientation).save(buffer, "PNG", compress_level=1)  # the fastest
     return buffer.getvalue()
 
 
