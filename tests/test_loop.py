@@ -38,6 +38,16 @@ def test_metrics_are_tidy_and_complete(small, digits):
     assert result.accuracy.loc[3] == pytest.approx(overall[overall["al_round"] == 3]["accuracy"].mean())
 
 
+def test_fl_rounds_are_evaluated_so_often_and_the_last_five_always(small, tmp_path):
+    every, some = (
+        run(small(rounds=1, fl_rounds=12, evaluate_every=n, runs_dir=tmp_path / str(n))).metrics
+        for n in (1, 3)
+    )
+    rows = [table[table["model"] == "global"].set_index("fl_round") for table in (every, some)]
+    assert list(rows[1].index) == [3, 6, 8, 9, 10, 11, 12]
+    pd.testing.assert_frame_equal(rows[0].loc[rows[1].index], rows[1])
+
+
 def test_it_learns(small):
     result = run(small(strategy="random", clients=3, alpha=10, rounds=3, fl_rounds=8, local_epochs=5))
     assert result.accuracy.loc[1] > 0.6

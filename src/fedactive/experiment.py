@@ -28,6 +28,8 @@ query = partial(option, panel="Active learning")
 learning = partial(option, panel="Federated learning")
 machine = partial(option, panel="Machine", identity=False)
 
+LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -106,6 +108,11 @@ class Experiment:
         "tf32", "arithmetic; on a CPU tf32 is the same as fp32", choices=("fp32", "tf32", "bf16")
     )
 
+    evaluate_every: int = machine(
+        1,
+        "FL rounds from one evaluation to the next; the last five of an AL round, which count, always are",
+        low=1,
+    )
     device: str = machine("auto", "where to train", choices=("auto", "cpu", "cuda"))
     workers: int = machine(0, "worker processes on a CPU; 0 is one per core", low=0)
     federation: str = machine(
@@ -199,6 +206,11 @@ class Experiment:
         }
         identity |= ALGORITHMS.options(self.algorithm, self.algorithm_options)
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+
+    def evaluates(self, fl_round: int) -> bool:
+        """Return whether the model is evaluated after this FL round, counted from 0."""
+        done = fl_round + 1
+        return done % self.evaluate_every == 0 or done > self.fl_rounds - LAST_FL_ROUNDS
 
     def to_toml(self) -> str:
         return write_toml(options_of(Experiment), vars(self))

@@ -12,7 +12,7 @@ import torch
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import mirrored, shuffled
-from fedactive.federated.local_sgd import LocalJob, Recipe, infer, path_length, train
+from fedactive.federated.local_sgd import LocalJob, Recipe, path_length, train
 from support.tiny import PLAIN, Tiny, train_tiny
 
 
@@ -92,18 +92,6 @@ def test_path_length_is_how_far_a_unit_gradient_moves_a_weight():
     assert path_length((0.1, 0.1, 0.1), momentum=0.9) == pytest.approx(0.1 * (1 + 1.9 + 2.71))
 
 
-class Counting(Tiny):
-    """Keeps how many images came at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: list[int] = []
-
-    def embed(self, images):
-        self.counts.append(len(images))
-        return images[:, :, 0, 0]
-
-
 class Watching(Tiny):
     """Keeps what it was shown, and in which mode; has a layer that no loss depends on."""
 
@@ -165,23 +153,3 @@ def test_what_a_model_draws_comes_from_the_seed_of_the_job():
 
 def test_the_recipe_is_the_papers_unless_told_otherwise():
     assert Recipe() == Recipe(batch_size=64, momentum=0.9, weight_decay=1e-5, flip=True, precision="fp32")
-
-
-@pytest.mark.parametrize(
-    ("side", "images", "counts"),
-    [
-        (1, 600, [512, 88]),
-        (28, 600, [512, 88]),
-        (32, 600, [512, 88]),
-        (64, 300, [128, 128, 44]),
-        (224, 25, [10, 10, 5]),
-        (1024, 2, [1, 1]),
-        (1024, 0, [0]),
-    ],
-)
-def test_large_images_are_looked_at_fewer_at_a_time(side, images, counts):
-    model = Counting()
-    pixels = torch.zeros(images, 1, side, side, dtype=torch.uint8)
-    logits, embeddings = infer(model, pixels, Normalise([0.0], [1.0], torch.device("cpu")), "fp32")
-    assert len(logits) == len(embeddings) == images
-    assert model.counts == counts

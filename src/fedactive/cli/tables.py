@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedactive.analysis.curves import labelled_by_round, mean_curves, percents
-from fedactive.record.state import LAST_FL_ROUNDS, divergence
+from fedactive.experiment import LAST_FL_ROUNDS
+from fedactive.record.state import divergence
 
 if TYPE_CHECKING:
     from fedactive.laboratory.run import Result

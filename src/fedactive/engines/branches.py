@@ -17,7 +17,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from fedactive.engines.stack import Stack
-from fedactive.federated.local_sgd import autocast
+from fedactive.federated.inference import autocast
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import BatchNorm
 

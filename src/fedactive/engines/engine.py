@@ -16,7 +16,8 @@ from torch import Tensor
 from fedactive.data.dataset import Dataset
 from fedactive.data.preprocess import Normalise
 from fedactive.evaluation import Evaluation, evaluate
-from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, infer
+from fedactive.federated.inference import infer
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
 from fedactive.models.contract import draws_in_training, require_sound

@@ -20,7 +20,8 @@ from torch.func import functional_call
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
 from fedactive.engines.plan import Row
-from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe, autocast, inference_batch
+from fedactive.federated.inference import autocast, inference_batch
+from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import BatchNorm, Classifier
 

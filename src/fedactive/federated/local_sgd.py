@@ -19,12 +19,10 @@ from torch.nn import functional as F
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
+from fedactive.federated.inference import autocast, infer
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
-
-# Images of 32x32 at a time: enough to keep the device busy, few enough to fit.
-INFERENCE_BATCH = {"cpu": 512, "cuda": 2048}
 
 
 @dataclass(frozen=True)
@@ -123,27 +121,3 @@ def descend(
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
     return LocalResult({name: value.detach().clone() for name, value in model.state_dict().items()}, step)
-
-
-@torch.inference_mode()
-def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: str) -> tuple[Tensor, Tensor]:
-    """Compute logits and embeddings of uint8 images, in evaluation mode and without flips."""
-    model.eval()
-    logits, embeddings = [], []
-    for part in pixels.split(inference_batch(pixels)) if len(pixels) else [pixels]:
-        with autocast(pixels.device, precision):
-            y, z = model(normalise(part))
-        logits.append(y.float())
-        embeddings.append(z.float())
-    return torch.cat(logits), torch.cat(embeddings)
-
-
-def inference_batch(images: Tensor) -> int:
-    """Return how many of these images to take at a time: larger ones need more memory each."""
-    most = INFERENCE_BATCH[images.device.type]
-    height, width = images.shape[-2:]
-    return max(1, min(most, most * 32 * 32 // (height * width)))
-
-
-def autocast(device: torch.device, precision: str) -> torch.autocast:
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

@@ -61,8 +61,8 @@ class Simulation:
         chosen = [self.members[k] for k in participants]
         return train_together(chosen, self.engine, self.algorithm.client_view(server), al_round, fl_round)
 
-    def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation]:
-        return server, self.engine.evaluate(server.weights)
+    def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation | None]:
+        return server, self.engine.evaluate(server.weights) if self.experiment.evaluates(fl_round) else None
 
     # --- the checkpoint
 

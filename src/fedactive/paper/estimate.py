@@ -62,7 +62,7 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     before, labelled = (min(e.clients * B * r, N) for r in (al_round - 1, al_round))
 
     trained = e.fl_rounds * e.local_epochs * e.participation * labelled
-    seen = float(e.fl_rounds * test)
+    seen = float(sum(map(e.evaluates, range(e.fl_rounds))) * test)
     if al_round > 1:
         models = make_strategy(e.strategy, e.selector, e.strategy_options).needs
         trained += len(models - {"global"}) * e.local_only_epochs * before

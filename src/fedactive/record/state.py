@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fedactive.evaluation import Evaluation
+from fedactive.experiment import LAST_FL_ROUNDS
 from fedactive.federated.algorithm import Server, state_to_device
 from fedactive.federated.algorithm import State as AlgorithmState
 from fedactive.federated.weights import Weights
 from fedactive.federation import Query, QueryPhase
 from fedactive.record.schema import METRICS, measure, metrics_columns
-
-LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
 
 
 @dataclass

@@ -15,7 +15,8 @@ from fedactive.engines import step_kernels
 from fedactive.engines.branches import BranchStack
 from fedactive.engines.cnn4 import inference, stack
 from fedactive.engines.plan import plan_steps
-from fedactive.federated.local_sgd import LocalJob, Recipe, infer
+from fedactive.federated.inference import infer
+from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
 from support.lacking import NO_GPU
 

@@ -48,6 +48,7 @@ class PageServer:
             limit_concurrency=MOST_CONNECTIONS,
             server_header=False,
             access_log=False,
+            log_config=None,  # its lines look like ours
             log_level="warning",
             lifespan="off",
             ws="none",

@@ -1,0 +1,90 @@
+import threading
+
+import pytest
+import torch
+
+from fedactive.data.preprocess import Normalise
+from fedactive.federated.inference import infer
+from fedactive.models import MODELS, ModelSpec
+from support.tiny import Tiny
+
+NORMALISE = Normalise([0.5], [0.2], torch.device("cpu"))
+
+
+class Counting(Tiny):
+    """Keeps how many images came at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    def embed(self, images):
+        self.counts.append(len(images))
+        return images[:, :, 0, 0]
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("side", "images", "counts"),
+    [
+        (1, 2050, [2048, 2]),
+        (8, 1030, [1024, 6]),
+        (28, 90, [83, 7]),
+        (32, 75, [64, 11]),
+        (64, 40, [16, 16, 8]),
+        (128, 9, [4, 4, 1]),
+        (1024, 2, [1, 1]),
+        (1024, 0, [0]),
+    ],
+)
+def test_large_images_are_looked_at_fewer_at_a_time(side, images, counts):
+    model = Counting()
+    pixels = torch.zeros(images, 1, side, side, dtype=torch.uint8)
+    logits, embeddings = infer(model, pixels, NORMALISE, "fp32")
+    assert len(logits) == len(embeddings) == images
+    assert sorted(model.counts, reverse=True) == counts
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_numbers_do_not_depend_on_threads(threads, name, precision):
+    spec = ModelSpec(name, (1, 16, 16), 10)
+    model = spec.build()
+    model.load_state_dict(spec.initial_weights(torch.Generator().manual_seed(0)))
+    rng = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (600, 1, 16, 16), dtype=torch.uint8, generator=rng)
+    found = []
+    for count in (1, 2, 3):
+        threads(count)
+        found.append(infer(model, pixels, NORMALISE, precision))
+        assert torch.get_num_threads() == count
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+    assert not found[0][0].requires_grad
+
+
+def test_threads_that_begin_later_are_not_held_to_one_core(threads):
+    threads(2)
+    infer(Tiny(), torch.zeros(5000, 1, 1, 1, dtype=torch.uint8), NORMALISE, "fp32")
+    seen = []
+    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert seen == [2]
+
+
+def test_what_goes_wrong_in_a_thread_is_raised(threads):
+    threads(2)
+
+    class Broken(Tiny):
+        def embed(self, images):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        infer(Broken(), torch.zeros(5000, 1, 1, 1, dtype=torch.uint8), NORMALISE, "fp32")
