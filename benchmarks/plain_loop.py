@@ -80,3 +80,16 @@ def plain_loop(
                 loss.item()
 
     return run
+
+
+def plain_inference(data: Dataset) -> Callable[[], None]:
+    """Evaluation of all images, 512 at a time."""
+    model = plain_model().eval()
+    mean, std = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
+    images = data.train_images.float().div(255).sub_(mean).div_(std)
+
+    @torch.inference_mode()
+    def run() -> None:
+        torch.cat([model(part) for part in images.split(512)])
+
+    return run
