@@ -39,6 +39,10 @@ TARGETS = {  # what is mutated, and where to look when the nearest tests do not 
     "analysis/diversity.py": ["tests/query/strategies/test_logo.py"],
     "paper/claims.py": ["tests/paper/test_document.py"],
     "sites/coordinator/checks.py": ["tests/sites/coordinator/test_federation.py"],
+    "sites/flower/gate.py": [],
+    "sites/flower/signatures.py": [],
+    "sites/flower/wire.py": ["tests/sites/coordinator/test_federation.py"],
+    "sites/site/privacy.py": ["tests/sites/coordinator/test_federation.py"],
 }
 
 
