@@ -122,10 +122,10 @@ def main() -> None:
             for m in left:
                 print(f"{m.file}:{m.line}:\n  - {m.code}\n  + {m.change}", flush=True)
 
-    print("\nnoticed of planted")
+    print("\n| file | faults | noticed | survivors |\n|---|---:|---:|---:|")
     for file in [*total, "all"]:
         part, whole = (noticed[file], total[file]) if file != "all" else (noticed.total(), total.total())
-        print(f"{part:6} of {whole:5} {part / max(1, whole):7.1%}  {file}")
+        print(f"| {file} | {whole} | {part} ({part / max(1, whole):.1%}) | {whole - part} |")
     if unexplained:
         sys.exit(f"{unexplained} survivors are not in mutants.toml")
 
