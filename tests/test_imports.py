@@ -14,13 +14,14 @@ import fedactive
 
 PACKAGE = Path(fedactive.__file__).parent
 
-BASE = {"errors", "files", "options", "registry", "randomness"}
+BASE = {"errors", "children", "files", "options", "registry", "randomness"}
 CORE = BASE | {"data", "experiment", "models", "federated", "query", "evaluation", "engines"}
 LOOP = CORE | {"federation", "client", "record", "progress", "loop"}
 
 # What each room of the package may import, besides itself.
 ROOMS = {
     "errors": set(),
+    "children": set(),
     "randomness": set(),
     "files": {"errors"},
     "options": {"errors", "files"},
@@ -48,16 +49,18 @@ ROOMS = {
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
-BOTTOM = {"messages", "names", "keys", "invitation", "sockets", "card"}
+BOTTOM = {"messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"}
 SITES = {
     "messages": set(),
     "names": set(),
+    "log_lines": set(),
     "keys": set(),
+    "certificates": {"keys"},
     "invitation": set(),
     "sockets": set(),
     "card": set(),
     "labels": {"names"},
-    "page": {"labels", "sockets"},
+    "page": {"labels", "sockets", "certificates"},
     "flower": BOTTOM,
     "coordinator": BOTTOM | {"flower"},
     "site": BOTTOM | {"flower", "labels", "page"},

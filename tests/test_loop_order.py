@@ -57,8 +57,9 @@ class Toy:
         self.memory += 1
         return [Update(1, {"w": server.weights["w"] + k + 1}) for k in participants]
 
-    def evaluate(self, weights, al_round, fl_round):
-        return evaluation([number(weights) / 1000, 0.5]) if fl_round == 1 else None
+    def evaluate(self, server, al_round, fl_round):
+        measured = evaluation([number(server.weights) / 1000, 0.5]) if fl_round == 1 else None
+        return server, measured
 
     def snapshot(self):
         return [{"memory": {"n": torch.tensor(self.memory)}}] * 3

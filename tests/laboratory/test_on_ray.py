@@ -19,6 +19,7 @@ from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.ray_worker import Task, pack, query, run_task, train, unpack
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
+from support.traps import set_traps
 
 needs_ray = pytest.mark.skipif(
     not find_spec("ray"), reason="Ray is missing: pip install 'fedactive[simulation]'"
@@ -32,11 +33,13 @@ def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
     there = replace(here, federation="flower-simulation", workers=2, runs_dir=tmp_path / "ray")
     config = tmp_path / "there.toml"
     config.write_text(there.to_toml())
+    imported = set_traps(tmp_path / "traps")
     # In a process of its own: Ray leaves some of its own in the one that started it.
-    command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-P", "-m", "fedactive", "run", "--config", str(config)]
+    done = subprocess.run(command, cwd=imported.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+    assert not imported.exists(), imported.read_text()
     assert_same(laboratory.Result(there.folder), laboratory.run(here))
 
     further = {"rounds": 3, "federation": "simulation"}

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fedactive.sites.coordinator.folder import Coordinator, Member
+from fedactive.sites.coordinator.folder import Coordinator
+from fedactive.sites.coordinator.member import Member
 from fedactive.sites.site.folder import Site
 
 CLASSES = ("cat", "dog")

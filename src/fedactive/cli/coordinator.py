@@ -52,6 +52,21 @@ def serve(
     serving.serve(Coordinator(folder), host)
 
 
+@app.command(epilog=example("fedactive coordinator renew hub"))
+def renew(folder: Folder) -> None:
+    """Renew the server's certificate, which lasts 398 days. Start `serve` again afterwards."""
+    from fedactive.sites.certificates import read_certificate
+    from fedactive.sites.coordinator.folder import Coordinator
+
+    coordinator = Coordinator(folder)
+    new_invitation = coordinator.renew()
+    end = read_certificate(coordinator.folder / "server.pem").not_valid_after_utc
+    print(f"valid until {end:%Y-%m-%d}; to use it, start `fedactive coordinator serve` again")
+    if new_invitation:
+        invitation = coordinator.folder / "invitation.toml"
+        print(f"its authority is a new one: all sites must join again, with this file: {invitation}")
+
+
 @app.command(epilog=example("fedactive coordinator admit hub north.pub --name north"))
 def admit(
     folder: Folder,
@@ -76,6 +91,18 @@ def dismiss(
     print(f"{name} is dismissed")
 
 
+@app.command(epilog=example("fedactive coordinator sites hub"))
+def sites(folder: Folder) -> None:
+    """List the sites, and since when they are admitted."""
+    from fedactive.sites.coordinator.folder import Coordinator
+
+    known = Coordinator(folder).all_sites()
+    for site in known:
+        print(f"{site.name}: {site.describe()}")
+    if not known:
+        print("no site is admitted yet; `fedactive coordinator admit` does that")
+
+
 @app.command(epilog=example("fedactive coordinator run hub plan.toml"))
 def run(folder: Folder, plan: PlanFile) -> None:
     """Start a run and watch it, or watch one that was started. Ctrl-C leaves the run going on."""
@@ -84,6 +111,9 @@ def run(folder: Folder, plan: PlanFile) -> None:
     from fedactive.sites.coordinator.folder import Coordinator
 
     coordinator = Coordinator(folder)
+    coordinator.require_certificate()
+    if notice := coordinator.certificate_notice():
+        print(notice, file=sys.stderr)
     kept = coordinator.keep_plan(read_config(plan))
     taking_part = coordinator.sites_of(kept)
     for name in [site.name for site in coordinator.sites() if site not in taking_part]:

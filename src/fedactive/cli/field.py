@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import warnings
 from typing import Any
 
 import click
 from typer.core import TyperGroup
 
 from fedactive.errors import UserError
+from fedactive.sites.log_lines import PlainFormatter
 
 
 class SitesGroup(TyperGroup):
@@ -26,7 +28,10 @@ class SitesGroup(TyperGroup):
 
 def prepare_to_serve() -> None:
     """Log to the terminal, and let Ctrl-C and SIGTERM end the server in good order."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    terminal = logging.StreamHandler()
+    terminal.setFormatter(PlainFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[terminal])
+    warnings.showwarning = lambda message, *_, **__: logging.warning("warning: %s", message)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(0))  # an exception, so that everything is closed

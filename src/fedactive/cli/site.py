@@ -5,8 +5,10 @@ The package works without the extra `sites`, so what needs it is imported when a
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -67,20 +69,44 @@ def annotator(
     remove: Annotated[
         bool, typer.Option("--remove", help="Let nobody sign in under this name again.")
     ] = False,
-    lead: Annotated[bool, typer.Option("--lead", help="Let them export and import answers, too.")] = False,
+    reviewer: Annotated[bool, typer.Option("--reviewer", help="Let them decide disagreements.")] = False,
+    lead: Annotated[
+        bool, typer.Option("--lead", help="Let them export and import answers, and decide disagreements.")
+    ] = False,
 ) -> None:
     """Add a person who labels, and show their token to sign in with: it is shown only once."""
     from fedactive.sites.site.folder import Site
 
-    if remove and (renew or lead):
-        raise ConfigurationError("annotator", f"--remove {'--renew' if renew else '--lead'}", "one of them")
+    others = {"--renew": renew, "--reviewer": reviewer, "--lead": lead}
+    if remove and any(others.values()):
+        other = next(option for option, given in others.items() if given)
+        raise ConfigurationError("annotator", f"--remove {other}", "one of them")
     with closing(Site.open(folder).store()) as store:
         if remove:
             store.annotators.remove(name)
             print(f"{name} cannot sign in any more; their answers stay")
         else:
             give = store.annotators.renew if renew else store.annotators.add
-            print(give(name, lead=lead))
+            print(give(name, lead=lead, reviewer=reviewer))
+
+
+@app.command(epilog=example("fedactive site log north --since 2026-01-31"))
+def log(
+    folder: Folder,
+    since: Annotated[datetime | None, typer.Option(help="Leave out what was before this time (UTC).")] = None,
+) -> None:
+    """Print who signed in or failed to, saw and answered what, and when, as CSV.
+
+    Times are UTC. The log only grows, and stays in the site's labels.sqlite. This works while the site is
+    serving.
+    """
+    from fedactive.sites.labels.access_log import as_csv
+    from fedactive.sites.site.folder import Site
+
+    site = Site.open(folder)
+    with closing(site.store()) as store:
+        rows = store.access_log.read(site.image_names(), site.classes, since and since.replace(tzinfo=UTC))
+        print(as_csv(rows).encode(errors="backslashreplace").decode(), end="")
 
 
 @app.command(epilog=example("fedactive site close north"))
@@ -120,8 +146,16 @@ def serve(
     key: Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).")] = None,
     device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
     guess: Annotated[bool, typer.Option("--guess", help="Let people uncover the model's guess.")] = False,
+    known_as: Annotated[
+        list[str], typer.Option(help="Another name under which people reach the page. May be repeated.")
+    ] = [],  # noqa: B006
+    proxy: Annotated[
+        list[str],
+        typer.Option(help="Address of a proxy in front, which says whom it speaks for. May be repeated."),
+    ] = [],  # noqa: B006
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
+    from fedactive.sites.certificates import describe_end
     from fedactive.sites.site import serve as serving
     from fedactive.sites.site.folder import Site
 
@@ -129,9 +163,11 @@ def serve(
         given = str(certificate or key)
         raise ConfigurationError("certificate", given, "a --certificate together with its --key")
     prepare_to_serve()
+    if certificate and (end := describe_end(certificate)):
+        logging.warning("the page's certificate %s %s", certificate, end)
     pair = (certificate, key) if certificate and key else None
     try:
-        serving.serve(Site.open(folder), host, port, pair, device, guess)
+        serving.serve(Site.open(folder), host, port, pair, device, guess, known_as, proxy)
     except SystemExit:
         # All is closed. But a training that is going on cannot be told to end, and under it Python would
         # abort, with images in the core dump; what it would have sent is asked for again.

@@ -6,7 +6,6 @@ it gives exactly the sequential engine's result.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import final
 
 import torch
 
+from fedactive.children import environment_of_a_child
 from fedactive.data.dataset import Dataset
 from fedactive.engines.engine import Engine
 from fedactive.engines.worker import receive, send
@@ -53,7 +53,7 @@ class ParallelEngine(Engine):
                     pass_fds=[theirs.fileno(), file.fileno()],
                     stdin=subprocess.DEVNULL,
                     process_group=0,  # Ctrl-C reaches only the main process, which then closes the pipe
-                    env=os.environ | KEEP_MEMORY,
+                    env=environment_of_a_child(KEEP_MEMORY),
                 )
                 theirs.close()
                 shape, plugin = dataset.train_images.shape, MODELS.file_of(spec.name)

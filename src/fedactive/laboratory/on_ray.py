@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,4 +201,5 @@ def start_ray(workers: int) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     cluster = os.environ.get(CLUSTER)
     where = {"address": cluster} if cluster else {"address": "local", "num_cpus": workers or usable_cores()}
-    ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    with chdir("/"):  # Ray lets its workers import from the current directory first, whatever lies there
+        ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)

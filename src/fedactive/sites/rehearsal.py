@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from fedactive.children import environment_of_a_child
 from fedactive.data.loader import load
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
@@ -102,7 +102,7 @@ class Rehearsal:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},  # several sites share this machine
+                env=environment_of_a_child({"OMP_NUM_THREADS": "1"}),  # several sites share this machine
             )
 
 

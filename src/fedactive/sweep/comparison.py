@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Task, TaskID
 
+from fedactive.children import environment_of_a_child
 from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ERROR, RunError, UserError
 from fedactive.experiment import Experiment, setting_labels
@@ -178,7 +179,9 @@ class Comparison:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=self.lifeline[0],
-                env=os.environ | {LIFELINE: "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads},
+                env=environment_of_a_child(
+                    {LIFELINE: "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads}
+                ),
             )
 
     def crew(self, job: Job) -> Crew:

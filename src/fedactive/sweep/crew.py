@@ -24,6 +24,7 @@ from threading import Thread
 
 import torch
 
+from fedactive.children import environment_of_a_child
 from fedactive.engines import EngineShelf, own_stream, usable_cores
 from fedactive.errors import user_message
 from fedactive.experiment import Experiment
@@ -94,7 +95,7 @@ class Crew:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=os.environ | {"OMP_NUM_THREADS": cores},
+                env=environment_of_a_child({"OMP_NUM_THREADS": cores}),
             )
         self.log = log
         self.answers: dict[str, str] = {}

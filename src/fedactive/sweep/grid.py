@@ -22,8 +22,8 @@ RUNS_PER_GPU = 4  # by default
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
     """Make one experiment for each combination of the values that are lists.
 
-    Strategies with one selector ignore the grid's selectors, and what has no options ignores the grid's
-    options; such experiments appear once. Options that nothing in the grid has are refused.
+    Strategies with one selector ignore the grid's selectors, and everything ignores options that only others
+    in the grid have; such experiments appear once. Options that nothing in the grid has are refused.
     """
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name in (name for name, value in axes.items() if not value):
@@ -33,8 +33,7 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             raise ConfigurationError(item.name, axes[item.name], "one value: all would be the same run")
         for value in axes.get(item.name, []):
             check(item, parse([item], {item.name: value})[item.name])
-    for registry in REGISTRIES:
-        require_some_use(registry, axes)
+    shared = {registry.kind: known_options(registry, axes) for registry in REGISTRIES}
     experiments: dict[str, Experiment] = {}
     for combination in product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
@@ -43,20 +42,24 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             chosen.pop("selector", None)
         for registry in REGISTRIES:
             name = str(chosen.get(registry.kind, getattr(Experiment, registry.kind)))
-            if not options_of(registry[name]):
-                chosen.pop(f"{registry.kind}_options", None)
+            options = f"{registry.kind}_options"
+            if options in chosen:
+                of_others = shared[registry.kind] - {item.name for item in options_of(registry[name])}
+                chosen[options] = leave_out(of_others, str(chosen[options]))
         experiment = drop_idle_options(Experiment.from_values(chosen))
         experiments.setdefault(experiment.name, experiment)
     return list(experiments.values())
 
 
-def require_some_use(registry: Registry, axes: Mapping[str, list[Any]]) -> None:
-    """Refuse options that nothing in the grid has."""
+def known_options(registry: Registry, axes: Mapping[str, list[Any]]) -> set[str]:
+    """Return the names of the options that something in the grid has."""
     names = axes.get(registry.kind, [getattr(Experiment, registry.kind)])
-    if any(options_of(registry[str(name)]) for name in names):
-        return  # the experiments check their own options
-    for text in axes.get(f"{registry.kind}_options", []):
-        registry.options(str(names[0]), str(text))
+    return {item.name for name in names for item in options_of(registry[str(name)])}
+
+
+def leave_out(names: set[str], text: str) -> str:
+    """Remove the options of these names from `a=x,b=y`."""
+    return ",".join(part for part in text.split(",") if part.partition("=")[0].strip() not in names)
 
 
 def drop_idle_options(e: Experiment) -> Experiment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from datetime import datetime
 
 import pytest
 import torch
@@ -18,8 +19,8 @@ from fedactive.sites.coordinator.checks import (
     check_update,
     read_evaluation,
 )
-from fedactive.sites.coordinator.server_app import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.flower.wire import decode_reply, encode_reply
+from fedactive.sites.log_lines import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.messages import Reply
 
 ABSURD = {
@@ -176,8 +177,10 @@ def test_a_reason_names_nothing_that_a_site_made_up(name, missing):
 
 def test_the_log_of_a_run_is_plain_text_whatever_a_site_says():
     said = logging.makeLogRecord({"msg": "no reply: %s", "args": (TO_THE_TERMINAL + "x" * 10**6,)})
-    first, second = PlainFormatter("11:59:59 %(message)s").format(said).split("\n")
-    assert first == "11:59:59 no reply: \\x1b]0;title\\x07\\x1b[2J\\x9b31m"
+    first, second = PlainFormatter().format(said).split("\n")
+    time, _, rest = first.partition(" ")
+    assert datetime.fromisoformat(time).utcoffset() is not None
+    assert rest == "no reply: \\x1b]0;title\\x07\\x1b[2J\\x9b31m"
     assert second.startswith("    12:00:00 south was dismissed")
     assert len(second) < LONGEST_ENTRY
 

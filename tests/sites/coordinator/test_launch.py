@@ -18,6 +18,7 @@ from fedactive.sites.coordinator import folder as admission
 from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.launch import explain_end
+from fedactive.sites.coordinator.member import Member
 from fedactive.sites.coordinator.status import Phase, Status
 from fedactive.sites.flower.control import Control
 
@@ -65,7 +66,7 @@ def superlink():
 @pytest.fixture
 def coordinator(tmp_path, superlink, monkeypatch):
     made = Coordinator.init(tmp_path / "coordinator", "localhost:9443")
-    made.write_sites([admission.Member("north", 1, "key")])
+    made.write_sites([Member("north", 1, "key")])
     served_by(made, 1)
     monkeypatch.setattr(admission, "Control", lambda *_: control_of(superlink))
     monkeypatch.setattr(launch, "SECONDS_BETWEEN_POLLS", 0.01)

@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import date, timedelta
 
 import httpx
 import numpy as np
@@ -32,13 +33,14 @@ from fedactive.experiment import Experiment
 from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.split import split
 from fedactive.record.run_folder import read_checkpoint
+from fedactive.sites.certificates import make_authority
 from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.gate import REFUSED
 from fedactive.sites.flower.supernode import NOT_ADMITTED, find_meaning
 from fedactive.sites.invitation import Invitation
-from fedactive.sites.keys import make_authority_and_certificate, make_site_key, read_public_key
+from fedactive.sites.keys import make_site_key, read_public_key
 from fedactive.sites.rehearsal import Rehearsal, end, wait_for
 from support.recorder import Recorder, record_at
 
@@ -239,7 +241,7 @@ def test_an_unknown_key_is_refused(rehearsal, finished, tmp_path):
 
 
 def test_a_coordinator_with_another_authority_is_not_trusted(rehearsal, finished, tmp_path):
-    make_authority_and_certificate(tmp_path, ["localhost"])
+    make_authority(tmp_path)
     said = supernode(
         tmp_path, rehearsal.coordinator, rehearsal.sites[0].folder / "site.key", tmp_path / "ca.pem"
     )
@@ -279,6 +281,7 @@ def test_admission_can_be_repeated_and_done_at_the_same_time(rehearsal, finished
         list(threads.map(lambda name: coordinator.admit(tmp_path / f"{name}.pub", None), names))
     known = coordinator.all_sites()
     assert {site.name for site in known[3:]} == set(names)
+    assert {site.admitted for site in known} <= {str(date.today()), str(date.today() - timedelta(days=1))}
     assert len({site.node for site in known}) == 6
     for name in [*names, "one"]:  # this can be repeated, too
         coordinator.dismiss(name)

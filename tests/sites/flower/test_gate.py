@@ -9,7 +9,7 @@ import threading
 import httpx
 import pytest
 
-from fedactive.sites.coordinator.folder import Member
+from fedactive.sites.coordinator.member import Member
 from fedactive.sites.flower import gate, processes
 from fedactive.sites.flower.gate import LARGEST_CALL, REFUSED, make_gate
 from fedactive.sites.rehearsal import wait_for

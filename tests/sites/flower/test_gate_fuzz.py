@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 import uvicorn
 
-from fedactive.sites.coordinator.folder import Member
+from fedactive.sites.coordinator.member import Member
 from fedactive.sites.flower.gate import Gate
 from fedactive.sites.rehearsal import wait_for
 from fedactive.sites.sockets import listen

@@ -1,12 +1,14 @@
 """Label Studio's JSON: what goes out comes back, and what cannot be used is named."""
 
 import json
+import threading
 import time
 
 import pytest
 
 from fedactive.errors import UserError
-from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.answers import Event, SenselessError
+from fedactive.sites.labels.database import StoreError
 from fedactive.sites.labels.label_studio import Imported, export_tasks, import_tasks
 from fedactive.sites.labels.store import LabelStore
 
@@ -31,11 +33,12 @@ def choice(name, **more):
     return {"result": result, "was_cancelled": False, "lead_time": 3.5, **more}
 
 
-SOMEBODY = Annotator(0, "who imports", None, "lead")
+def bring(store, *tasks, by=None):
+    return import_tasks(store, NAMES, CLASSES, json.dumps(tasks).encode(), by or who_imports(store))
 
 
-def bring(store, *tasks, by=SOMEBODY):
-    return import_tasks(store, NAMES, CLASSES, json.dumps(tasks).encode(), by)
+def who_imports(store):
+    return store.annotators.find_or_add("who imports")
 
 
 def test_there_and_back(store, tmp_path):
@@ -96,21 +99,25 @@ def as_label_studio_returns_it(task):
     return {"id": 77, "data": task["data"], "annotations": annotations, "drafts": [], "predictions": []}
 
 
-def test_answers_that_went_to_label_studio_do_not_come_back_as_somebody_elses(store):
-    for name, answers in {"ada": (0, 1, None), "bob": (1, 1, None)}.items():
+def test_answers_that_went_to_label_studio_do_not_come_back_as_somebody_elses(tmp_path):
+    store = LabelStore(tmp_path / "two.sqlite")
+    store.rounds.open("run", 1, range(4), "logo", None, overlap=2)
+    for name in ("ada", "bob"):
         store.annotators.add(name)
+    for name, answers in {"ada": (0, 1, None), "bob": (1, 1, None)}.items():
         person = store.annotators.find(name)
         for sample, label in enumerate(answers):
             store.answers.record(person, sample, "flag" if label is None else "label", label)
     tasks = [as_label_studio_returns_it(one) for one in export_tasks(store, NAMES, CLASSES)]
     assert bring(store, *tasks) == Imported(0, 6, ())
-    assert [one.name for one in store.annotators.all()] == ["ada", "bob"]
+    assert [one.name for one in store.annotators.all()] == ["ada", "bob", "who imports"]
     # What was said or changed there is new.
     tasks[3]["annotations"].append(choice("benign", completed_by=1))
     tasks[1]["annotations"][0]["result"] = choice("benign")["result"]
     assert bring(store, *tasks) == Imported(2, 5, ())
     assert store.labels() == {1: 1, 3: 0}
     assert len(store.answers.history(store.annotators.find("label-studio 1"), 9)) == 2
+    store.close()
 
 
 @pytest.mark.parametrize("number", [True, -1, 2**70, "1", [1], 0.5, 12])
@@ -161,7 +168,9 @@ def test_no_name_is_taken_for_another(store, called, sample):
         "3.png",
     )
     store.rounds.open("run", 2, range(len(names)), "logo", None)
-    import_tasks(store, names, CLASSES, json.dumps([task(called, choice("benign"))]).encode(), SOMEBODY)
+    import_tasks(
+        store, names, CLASSES, json.dumps([task(called, choice("benign"))]).encode(), who_imports(store)
+    )
     assert store.labels() == {sample: 0}
 
 
@@ -176,7 +185,7 @@ def test_uploaded_images_are_found_though_their_names_change(store):
     names = ("scan (1) größer.png", "left eye.png", "left_eye.png")
     called = "/data/upload/3/1a2b3c4d-scan_1_gr%C3%B6%C3%9Fer.png", "/data/upload/3/1a2b3c4d-left_eye.png"
     tasks = json.dumps([task(one, choice("benign")) for one in called]).encode()
-    assert import_tasks(store, names, CLASSES, tasks, SOMEBODY) == Imported(
+    assert import_tasks(store, names, CLASSES, tasks, who_imports(store)) == Imported(
         1, 0, ("task 2: several images here are called 'left_eye.png'",)
     )
     assert store.labels() == {0: 0}
@@ -193,6 +202,7 @@ def test_people_keep_their_names(store):
         "eve@example.org",
         "label-studio",
         "label-studio 7",
+        "who imports",
     ]
     assert all(one.token_hash is None for one in store.annotators.all())
 
@@ -234,7 +244,7 @@ def test_an_answer_that_cannot_be_used_takes_no_other_with_it(store):
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1}', b"3"])
 def test_another_file_is_told(store, content):
     with pytest.raises(UserError, match=r"this is no"):
-        import_tasks(store, NAMES, CLASSES, content, SOMEBODY)
+        import_tasks(store, NAMES, CLASSES, content, who_imports(store))
 
 
 def test_nobody_speaks_for_others_on_the_page(store):
@@ -265,7 +275,7 @@ def test_nobody_speaks_for_people_who_were_removed(store):
 @pytest.mark.parametrize("time", ["Infinity", "-Infinity", "NaN", "1" * 400, "-1", "86401", '"3"', "null"])
 def test_times_nobody_takes_are_unknown(store, time):
     content = json.dumps([task("a.png", choice("benign", lead_time="?"))]).replace('"?"', time)
-    assert import_tasks(store, NAMES, CLASSES, content.encode(), SOMEBODY).recorded == 1
+    assert import_tasks(store, NAMES, CLASSES, content.encode(), who_imports(store)).recorded == 1
     (annotation,) = json.loads(json.dumps(export_tasks(store, NAMES, CLASSES), allow_nan=False))[0][
         "annotations"
     ]
@@ -282,7 +292,7 @@ def test_a_name_of_many_parts_takes_no_time(store):
 @pytest.mark.parametrize("who", [[], [["x"]], 1.5, {"id": {"a": 1}}, {}])
 def test_people_without_a_name_are_label_studios(store, who):
     bring(store, task("a.png", choice("benign", completed_by=who)))
-    assert [one.name for one in store.annotators.all()] == ["label-studio"]
+    assert [one.name for one in store.annotators.all()] == ["label-studio", "who imports"]
 
 
 def test_labels_nobody_asked_for_wait_until_somebody_does(tmp_path):
@@ -306,7 +316,7 @@ def test_an_export_takes_no_longer_per_answer_where_there_are_many(tmp_path):
     ada = store.annotators.find_or_add("ada")
     steps = []
     for first in (0, 500, 1000):
-        store.answers.record_all((ada, first + k, "label", 1, None) for k in range(500))
+        store.answers.append_all([Event(ada.id, first + k, "label", 1) for k in range(500)])
         steps.append(0)
 
         def count():
@@ -317,3 +327,85 @@ def test_an_export_takes_no_longer_per_answer_where_there_are_many(tmp_path):
         store.database.connection.set_progress_handler(None, 100)
     store.close()
     assert steps[2] < 4 * steps[0]
+
+
+def test_an_import_is_undone_as_a_whole(store):
+    bring(
+        store,
+        task("a.png", choice("benign", completed_by=1)),
+        task("b.png", choice("benign", completed_by=1)),
+    )
+    bring(store, task("a.png", choice("malignant", completed_by=1)), task("ward/a.png", choice("benign")))
+    assert store.labels() == {0: 1, 1: 0, 2: 0}
+    second, first = store.imports.latest(9)
+    assert (first.by, first.answers, first.undone, second.answers) == ("who imports", 2, False, 2)
+    assert store.imports.undo(second.id) == 2
+    assert store.labels() == {0: 0, 1: 0}  # what was said before stands again
+    assert store.imports.undo(second.id) == 0
+    assert [one.undone for one in store.imports.latest(9)] == [True, False]
+    store.annotators.add("ada")
+    ada = store.annotators.find("ada")
+    assert [one.sample for one in store.queues.next(ada, "round", 9)] == [2, 3]  # held for nobody elsewhere
+    assert bring(store, task("ward/a.png", choice("benign"))).recorded == 1  # it may come again
+    with pytest.raises(SenselessError, match="there is no import 99"):
+        store.imports.undo(99)
+
+
+def test_an_interrupted_import_is_told_and_goes_on(store):
+    tasks = [task(name, choice("benign")) for name in NAMES]
+    for k in range(200):  # many people
+        tasks += [task(name, choice("benign", completed_by=k)) for name in NAMES]
+    pages = store.database.one("PRAGMA page_count")[0]
+    store.database.connection.execute(f"PRAGMA max_page_count = {pages + 12}")
+    with pytest.raises(StoreError, match=r"the import was interrupted, give the same file again: .* is full"):
+        bring(store, *tasks)
+    store.database.connection.execute("PRAGMA max_page_count = 1000000")
+    (begun,) = store.imports.latest(9)
+    assert 0 < begun.answers < len(tasks)
+    assert bring(store, *tasks) == Imported(len(tasks) - begun.answers, begun.answers, ())
+
+
+def test_people_label_while_answers_are_imported(tmp_path):
+    """An import of 61 MB had the store for 16 seconds, in which nobody could answer."""
+    store = LabelStore(tmp_path / "busy.sqlite")
+    names = [f"{k}.png" for k in range(4000)]
+    store.rounds.open("run", 1, range(4000), "logo", None)
+    store.annotators.add("ada")
+    ada = store.annotators.find("ada")
+    padding = "x" * 2000
+    tasks = [{"note": padding, **task(name, choice("benign"))} for name in names[:3000]]
+    content = json.dumps(tasks).encode()
+    importing = threading.Thread(
+        target=import_tasks, args=(store, names, CLASSES, content, who_imports(store))
+    )
+    importing.start()
+    waits = []
+    for sample in range(3999, 3000, -1):
+        if not importing.is_alive():
+            break
+        begun = time.perf_counter()
+        store.answers.record(ada, sample, "label", 1)
+        waits.append(time.perf_counter() - begun)
+        time.sleep(0.01)
+    importing.join()
+    took = len(waits)
+    assert took > 20
+    assert sorted(waits)[-3] < 0.5
+    assert store.database.one("SELECT count(*) FROM events WHERE import IS NOT NULL")[0] == 3000
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[", "]", "[1 2]", "[[1]", "{}", "[1]]", "[1],", "nul", "[nul]", "[1,,2]"]
+)
+def test_what_is_no_list_in_json_is_refused(store, content):
+    with pytest.raises(UserError, match="not a list of tasks in JSON"):
+        import_tasks(store, NAMES, CLASSES, content.encode(), who_imports(store))
+    assert store.imports.latest(9) == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_blanks_and_encodings_do_not_matter(store, encoding):
+    content = f" [ {json.dumps(task('a.png', choice('benign')))} \n , 1 ]\n ".encode(encoding)
+    found = import_tasks(store, NAMES, CLASSES, content, who_imports(store))
+    assert (found.recorded, len(found.left_out)) == (1, 1)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fedactive.errors import UserError
 from fedactive.sites.labels import queues
 from fedactive.sites.labels.agreement import cohen_kappa, verdict
-from fedactive.sites.labels.answers import SenselessError
+from fedactive.sites.labels.answers import Event, NotTheirsError, SenselessError
 from fedactive.sites.labels.database import StoreError
 from fedactive.sites.labels.rounds import Counts
 from fedactive.sites.labels.store import LabelStore
@@ -29,8 +29,8 @@ def store(tmp_path):
     store.close()
 
 
-def person(store, name):
-    store.annotators.add(name)
+def person(store, name, reviewer=False):
+    store.annotators.add(name, reviewer=reviewer)
     return store.annotators.find(name)
 
 
@@ -172,6 +172,7 @@ def test_the_log_has_everything_and_only_grows(store):
     assert rows[0] == {
         "id": 1, "annotator": ada.id, "sample": 1, "action": "label", "label": 4, "seconds": 1.5, "final": 0,
         "saw_guess": 1, "undoes": None, "run": "run", "al_round": 3, "strategy": "logo", "key": None,
+        "import": None,
     }  # fmt: skip
     assert (rows[1]["action"], rows[1]["undoes"]) == ("undo", 1)
     for statement in ("UPDATE events SET label = 1", "DELETE FROM events"):
@@ -193,7 +194,7 @@ def test_the_log_has_everything_and_only_grows(store):
 )
 def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps):
     store = LabelStore(tmp_path_factory.mktemp("store") / "labels.sqlite")
-    people = [person(store, name) for name in "abc"]
+    people = [person(store, name, reviewer=True) for name in "abc"]
     store.rounds.open("run", 1, range(4), "logo", None, overlap=2)
     for who, sample, action, label in steps:
         if action == "undo":
@@ -202,7 +203,8 @@ def test_what_follows_from_the_log_is_what_the_log_says(tmp_path_factory, steps)
             with suppress(SenselessError):
                 store.answers.record(people[who], sample, "label", label, final=True)
         else:
-            store.answers.record(people[who], sample, action, label if action == "label" else None)
+            with suppress(NotTheirsError):
+                store.answers.record(people[who], sample, action, label if action == "label" else None)
     store.rounds.close("run", 1)
     assert store.labels_at_close("run", 1) == store.labels()
     for k, one in enumerate(people):
@@ -273,13 +275,13 @@ def test_no_more_answers_are_wanted_than_there_are_people(store):
     store.answers.record(bob, 0, "label", 3)
     store.answers.record(bob, 1, "label", 4)
     assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)
-    assert queue_of(store, ada, queue="disputed") == [1]
-    eve = person(store, "eve")  # a third one, whose answers are wanted from now on
+    assert [one.sample for one in store.queues.find_disputed()] == [1]
+    eve = person(store, "eve", reviewer=True)  # a third one, whose answers are wanted from now on
     assert store.counts("run", 1).pending == 2
     assert queue_of(store, eve) == [0, 1]
     store.annotators.remove("eve")
     assert store.counts("run", 1) == Counts(2, 1, 0, 0, 1)
-    store.answers.record(ada, 1, "label", 4, final=True)
+    store.answers.record(ada, 1, "label", 4)  # the two may talk, and agree
     assert store.counts("run", 1) == Counts(2, 2, 0, 0, 0)
 
 
@@ -294,25 +296,72 @@ def test_overlap_before_anybody_is_there(store):
 
 def test_a_disagreement_waits_for_a_decision_that_can_be_undone(store):
     store.rounds.open("run", 1, [0], "logo", None, overlap=2)
-    ada, bob = person(store, "ada"), person(store, "bob")
+    ada, bob, rita = person(store, "ada"), person(store, "bob"), person(store, "rita", reviewer=True)
     store.answers.record(ada, 0, "label", 3)
     store.answers.record(bob, 0, "label", 4)
     assert (store.labels(), store.counts("run", 1).pending) == ({}, 1)
-    assert queue_of(store, ada, queue="disputed") == [0]
-    store.answers.record(ada, 0, "label", 4, final=True)
+    assert queue_of(store, rita, queue="disputed") == [0]
+    store.answers.record(rita, 0, "label", 4, final=True)
     assert (store.labels(), store.counts("run", 1).labelled) == ({0: 4}, 1)
-    assert queue_of(store, ada, queue="disputed") == []
-    store.answers.undo(ada)
-    assert queue_of(store, ada, queue="disputed") == [0]
-    assert {e.label for e in store.answers.history(ada, 9)} == {3}
+    assert queue_of(store, rita, queue="disputed") == []
+    store.answers.undo(rita)
+    assert queue_of(store, rita, queue="disputed") == [0]
+    assert store.answers.history(rita, 9) == []
+    assert queue_of(store, rita) == []  # deciding is not answering
+
+
+def test_nobody_decides_a_disagreement_of_their_own(store):
+    store.rounds.open("run", 1, [0], "logo", None, overlap=2)
+    ada, rita = person(store, "ada"), person(store, "rita", reviewer=True)
+    store.answers.record(ada, 0, "label", 3)
+    store.answers.record(rita, 0, "label", 4)
+    assert queue_of(store, ada, queue="disputed") == queue_of(store, rita, queue="disputed") == []
+    with pytest.raises(SenselessError, match="only a reviewer decides"):
+        store.answers.record(ada, 0, "label", 3, final=True)
+    with pytest.raises(SenselessError, match="you answered about image 0 yourself: another reviewer"):
+        store.answers.record(rita, 0, "label", 4, final=True)
+    store.annotators.add("lee", lead=True)
+    store.answers.record(store.annotators.find("lee"), 0, "label", 5, final=True)
+    assert store.labels() == {0: 5}
+
+
+def test_an_image_in_somebody_elses_queue_is_not_answered(store):
+    store.rounds.open("run", 1, range(4), "logo", None)
+    ada, bob = person(store, "ada"), person(store, "bob")
+    assert queue_of(store, ada, 2) == [0, 1]
+    for sample in (0, 1):  # ada's, whether answered yet or not
+        with pytest.raises(NotTheirsError, match=f"image {sample} is not in your queue"):
+            store.answers.record(bob, sample, "label", 9)
+        store.answers.record(ada, sample, "label", 1)
+        with pytest.raises(NotTheirsError):
+            store.answers.record(bob, sample, "label", 9)
+    store.answers.record(bob, 2, "label", 2)  # in nobody's yet, and next in his
+    store.answers.record(ada, 0, "label", 3)  # her own, corrected
+    store.rounds.close("run", 1)
+    with pytest.raises(NotTheirsError):
+        store.answers.record(bob, 1, "label", 9)
+    store.answers.record(bob, 3, "label", 4)  # late
+    assert store.labels() == {0: 3, 1: 1, 2: 2, 3: 4}
+
+
+def test_who_was_away_still_answers_what_they_were_given(store, monkeypatch):
+    store.rounds.open("run", 1, [0], "logo", None)
+    ada, bob = person(store, "ada"), person(store, "bob")
+    now = time.time()
+    assert queue_of(store, ada) == [0]
+    monkeypatch.setattr(queues.time, "time", lambda: now + queues.SECONDS_HELD + 1)
+    assert queue_of(store, bob) == [0]
+    store.answers.record(ada, 0, "label", 1)
+    assert store.labels() == {0: 1}
 
 
 def test_only_a_disagreement_is_decided(store):
     store.rounds.open("run", 1, [0], "logo", None, overlap=3)
     ada, bob, eve = (person(store, name) for name in ("ada", "bob", "eve"))
+    rita = person(store, "rita", reviewer=True)
 
     def decide():
-        store.answers.record(ada, 0, "label", 9, final=True)
+        store.answers.record(rita, 0, "label", 9, final=True)
 
     for who, label in ((ada, 3), (bob, 4), (eve, 4)):  # split after two answers, but a third is to come
         with pytest.raises(SenselessError, match="there is no disagreement about image 0 to decide"):
@@ -455,9 +504,9 @@ def test_a_full_disk_is_told_and_loses_nothing(store):
     store.answers.record(ada, 0, "label", 1)
     pages = store.database.one("PRAGMA page_count")[0]
     store.database.connection.execute(f"PRAGMA max_page_count = {pages}")
-    everything = [(ada, sample, "label", 1, None) for sample in range(1, 5000)]
+    everything = [Event(ada.id, sample, "label", 1) for sample in range(1, 5000)]
     with pytest.raises(StoreError, match=r"cannot use the label store .*: database or disk is full"):
-        store.answers.record_all(everything)
+        store.answers.append_all(everything)
     store.database.connection.execute("PRAGMA max_page_count = 1000000")
     assert store.labels() == {0: 1}
     store.answers.record(ada, 4999, "label", 1)
@@ -495,6 +544,12 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
         "ALTER TABLE annotators DROP COLUMN role",
         "DROP TABLE guesses_seen",
         "ALTER TABLE rounds DROP COLUMN planned",
+        "ALTER TABLE annotators DROP COLUMN reviews",
+        "DROP TABLE sessions",
+        "DROP TABLE access",
+        "DROP INDEX events_of_import",
+        "ALTER TABLE events DROP COLUMN import",
+        "DROP TABLE imports",
         "PRAGMA user_version = 1",
     ):
         store.database.connection.execute(statement)

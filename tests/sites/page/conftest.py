@@ -36,15 +36,15 @@ class Site:
         state = self.server.server.config.app.state
         state.desk = replace(state.desk, images=images)
 
-    def token(self, name: str, lead: bool = False) -> str:
+    def token(self, name: str, **roles: bool) -> str:
         if name not in self.tokens:
-            self.tokens[name] = self.store.annotators.add(name, lead=lead)
+            self.tokens[name] = self.store.annotators.add(name, **roles)
         return self.tokens[name]
 
-    def client(self, name: str, lead: bool = False) -> httpx.Client:
+    def client(self, name: str, **roles: bool) -> httpx.Client:
         """Somebody who signed in the way programs do."""
         client = httpx.Client(base_url=self.address)
-        answer = client.post("/api/sign-in", json={"token": self.token(name, lead)})
+        answer = client.post("/api/sign-in", json={"token": self.token(name, **roles)})
         client.headers["X-CSRF-Token"] = answer.raise_for_status().json()["csrf"]
         return client
 
@@ -77,8 +77,8 @@ def site(tmp_path: Path, classes: tuple[str, ...]) -> Iterator[Site]:
 def signed_in(site: Site) -> Iterator[Callable[..., httpx.Client]]:
     clients = []
 
-    def make(name: str, lead: bool = False) -> httpx.Client:
-        clients.append(site.client(name, lead))
+    def make(name: str, **roles: bool) -> httpx.Client:
+        clients.append(site.client(name, **roles))
         return clients[-1]
 
     yield make

@@ -1,10 +1,13 @@
 """Labelling over HTTP, the way programs and the page's script do."""
 
+import csv
 import resource
+import sqlite3
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from fedactive.errors import ConfigurationError, UserError
@@ -188,40 +191,78 @@ def test_a_mistake_of_ours_is_told_like_any_other_error(site, signed_in, monkeyp
 
 def test_keys_of_different_people_do_not_meet(site, signed_in):
     site.store.rounds.open("run", 1, range(4), "logo", None)
-    for k, name in enumerate(("ada", "bob")):
-        client = signed_in(name)
+    clients = signed_in("ada"), signed_in("bob")
+    for k, client in enumerate(clients):
+        assert client.get("/api/next?count=1").json()["images"][0]["sample"] == k
+    for k, client in enumerate(clients):
         client.post("/api/answer", json={"sample": k, "label": 1, "key": "same"}).raise_for_status()
     assert site.store.labels() == {0: 1, 1: 1}
 
 
 def test_disagreements(site, signed_in):
     site.store.rounds.open("run", 1, [5, 6], "logo", None, overlap=2)
-    ada, bob = signed_in("ada"), signed_in("bob")
+    ada, bob, rita = signed_in("ada"), signed_in("bob"), signed_in("rita", reviewer=True)
     for client, labels in ((ada, (0, 2)), (bob, (1, 2))):
         for sample, label in zip((5, 6), labels, strict=True):
             client.post("/api/answer", json={"sample": sample, "label": label})
-    page = ada.get("/overview").text
+    assert "1 disagreement waits for a reviewer" in ada.get("/overview").text
+    assert "Only a reviewer of this site decides" in ada.get("/disagreements").text
+    assert ada.get("/api/next?queue=disputed").status_code == 403
+    page = rita.get("/overview").text
     assert "Decide 1 disagreement<" in page
     assert "ada and bob" in page
     assert "50%" in page
-    (image,) = ada.get("/api/next?queue=disputed").json()["images"]
+    (image,) = rita.get("/api/next?queue=disputed").json()["images"]
     assert image["sample"] == 5
     assert image["opinions"] == [
         {"action": "label", "label": 0, "people": 1},
         {"action": "label", "label": 1, "people": 1},
     ]
-    ada.post("/api/answer", json={"sample": 5, "label": 1, "queue": "disputed"})
+    decision = {"sample": 5, "label": 1, "queue": "disputed"}
+    assert ada.post("/api/answer", json=decision).status_code == 422
+    assert site.store.labels() == {6: 2}
+    rita.post("/api/answer", json=decision).raise_for_status()
     assert site.store.labels() == {5: 1, 6: 2}
     assert site.store.counts("run", 1) == Counts(2, 2, 0, 0, 0)
-    assert "No disagreements" in ada.get("/disagreements").text
+    assert "No disagreements" in rita.get("/disagreements").text
+
+
+def test_a_reviewer_waits_for_another_where_they_took_part(site, signed_in):
+    site.store.rounds.open("run", 1, [5], "logo", None, overlap=2)
+    ada, rita = signed_in("ada"), signed_in("rita", reviewer=True)
+    for k, client in enumerate((ada, rita)):
+        client.post("/api/answer", json={"sample": 5, "label": k}).raise_for_status()
+    assert "1 waits for another reviewer, because you answered" in rita.get("/disagreements").text
+    assert "1 disagreement waits for a reviewer who did not answer about it." in rita.get("/overview").text
+    assert "Nobody here is one yet" not in rita.get("/overview").text
+    refused = rita.post("/api/answer", json={"sample": 5, "label": 1, "queue": "disputed"})
+    assert (refused.status_code, refused.json()["error"]) == (
+        422,
+        "you answered about image 5 yourself: another reviewer decides",
+    )
+
+
+def test_an_answer_about_somebody_elses_image_is_refused(site, signed_in):
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada, bob = signed_in("ada"), signed_in("bob")
+    ada.get("/api/next?count=3")
+    ada.post("/api/answer", json={"sample": 0, "label": 1}).raise_for_status()
+    for sample in (0, 1):
+        refused = bob.post("/api/answer", json={"sample": sample, "label": 2})
+        assert (refused.status_code, refused.json()) == (
+            409,
+            {"error": f"image {sample} is not in your queue"},
+        )
+    assert site.store.labels() == {0: 1}
 
 
 def test_nobody_decides_alone_what_nobody_disputes(site, signed_in):
     site.store.rounds.open("run", 1, [0], "logo", None, overlap=3)
     people = [signed_in(name) for name in ("ada", "bob", "eve")]
+    rita = signed_in("rita", reviewer=True)
     decision = {"sample": 0, "label": 1, "queue": "disputed"}
     for k, client in enumerate(people):
-        refused = client.post("/api/answer", json=decision)
+        refused = rita.post("/api/answer", json=decision)
         assert (refused.status_code, refused.json()["error"]) == (
             422,
             "there is no disagreement about image 0 to decide",
@@ -229,7 +270,7 @@ def test_nobody_decides_alone_what_nobody_disputes(site, signed_in):
         client.post("/api/answer", json={"sample": 0, "label": k}).raise_for_status()
     assert site.store.labels() == {}
     for label in (1, 2):  # a decision can be changed
-        people[0].post("/api/answer", json=decision | {"label": label}).raise_for_status()
+        rita.post("/api/answer", json=decision | {"label": label}).raise_for_status()
         assert site.store.labels() == {0: label}
 
 
@@ -268,13 +309,13 @@ def test_more_classes_than_keys():
 
 
 def test_the_guess_is_given_on_request_and_recorded(site, signed_in):
-    site.store.rounds.open("run", 1, [6], "logo", None)
-    client = signed_in("ada")
+    site.store.rounds.open("run", 1, [6], "logo", None, overlap=2)
+    client, bob = signed_in("ada"), signed_in("bob")
     assert "guess" not in client.get("/api/next").text
     client.post("/api/answer", json={"sample": 6, "label": 1})
     assert client.get("/api/guess/6").json() == {"label": 2, "probability": 0.75}
     client.post("/api/answer", json={"sample": 6, "label": 2})
-    signed_in("bob").post("/api/answer", json={"sample": 6, "label": 2})
+    bob.post("/api/answer", json={"sample": 6, "label": 2})
     seen = site.store.database.rows("SELECT saw_guess FROM events ORDER BY id")
     assert [tuple(row) for row in seen] == [(0,), (1,), (0,)]
 
@@ -300,7 +341,70 @@ def test_label_studio_over_http(site, signed_in):
     answer = client.post("/api/label-studio", content=tasks.content)
     assert answer.json() == {"recorded": 0, "known_before": 1, "left_out": []}
     refused = client.post("/api/label-studio", content=b"holiday")
-    assert (refused.status_code, refused.json()["error"][:23]) == (400, "this is not a JSON file")
+    assert (refused.status_code, refused.json()["error"][:31]) == (400, "this is not a list of tasks in ")
+
+
+def test_an_import_is_undone_over_http(site, signed_in):
+    site.store.rounds.open("run", 1, range(2), "logo", None)
+    lead, ada = signed_in("lee", lead=True), signed_in("ada")
+    choice = {"type": "choices", "value": {"choices": ["circle"]}}
+    task = {"data": {"image": "train_images[1]"}, "annotations": [{"result": [choice]}]}
+    assert lead.post("/api/label-studio", json=[task]).json()["recorded"] == 1
+    assert site.store.labels() == {1: 0}
+    assert 'data-undo="1"' in lead.get("/overview").text
+    assert "data-undo" not in ada.get("/overview").text
+    assert ada.post("/api/label-studio/undo", json={"number": 1}).status_code == 403
+    assert lead.post("/api/label-studio/undo", json={"number": 1}).json() == {"undone": 1}
+    assert lead.post("/api/label-studio/undo", json={"number": 2}).status_code == 422
+    assert site.store.labels() == {}
+    assert "undone" in lead.get("/overview").text
+
+
+def test_one_import_at_a_time(site, signed_in):
+    lead = signed_in("lee", lead=True)
+    with site.server.server.config.app.state.desk.importing:
+        refused = lead.post("/api/label-studio", json=[])
+    assert (refused.status_code, refused.json()["error"][:22]) == (409, "Another import is goin")
+    assert lead.post("/api/label-studio", json=[]).status_code == 200
+
+
+def test_the_access_log_says_who_saw_and_did_what(site, signed_in):
+    site.store.rounds.open("run", 1, range(2), "logo", None)
+    httpx.post(site.address + "/api/sign-in", json={"token": "guessed"})
+    lead, ada = signed_in("lee", lead=True), signed_in("ada")
+    ada.get("/images/0").raise_for_status()
+    assert ada.get("/images/9").status_code == 404  # nobody asked for it: she sees nothing
+    ada.get("/api/guess/0").raise_for_status()
+    ada.post("/api/answer", json={"sample": 0, "label": 1}).raise_for_status()
+    ada.post("/api/answer", json={"sample": 1, "action": "flag"}).raise_for_status()
+    ada.post("/api/undo", json={}).raise_for_status()
+    ada.post("/sign-out", data={"csrf": ada.headers["X-CSRF-Token"]})
+    assert "Access log" not in signed_in("bob").get("/overview").text
+    assert "Access log" in lead.get("/overview").text
+    answer = lead.get("/access-log.csv").raise_for_status()
+    assert "attachment" in answer.headers["content-disposition"]
+    times, *rows = zip(*csv.reader(answer.text.splitlines()), strict=True)
+    assert times[0] == "time"
+    assert all(datetime.fromisoformat(one).utcoffset() == timedelta(0) for one in times[1:])
+    here, image = "127.0.0.1", "train_images[{}]".format
+    assert list(zip(*rows, strict=True)) == [
+        ("person", "address", "deed", "image", "answer"),
+        ("", here, "failed to sign in", "", ""),
+        ("lee", here, "signed in", "", ""),
+        ("ada", here, "signed in", "", ""),
+        ("ada", here, "saw image", image(0), ""),
+        ("ada", here, "saw guess", image(0), ""),
+        ("ada", "", "answered", image(0), "square"),
+        ("ada", "", "answered", image(1), "flag"),
+        ("ada", "", "undid answer", image(1), ""),
+        ("ada", here, "signed out", "", ""),
+        ("bob", here, "signed in", "", ""),
+        ("lee", here, "exported log", "", ""),
+    ]
+    assert signed_in("bob").get("/access-log.csv").status_code == 403
+    for statement in ("UPDATE access SET deed = ''", "DELETE FROM access"):
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            site.store.database.connection.execute(statement)
 
 
 def test_names_of_files_that_are_no_text_are_told_and_exported(site, signed_in, tmp_path):

@@ -36,11 +36,11 @@ SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one 
 def browse():
     open_browsers = []
 
-    def make(site, name, width=1280, height=800, lead=False, **options):
+    def make(site, name, width=1280, height=800, lead=False, reviewer=False, **options):
         browser = Browser()
         open_browsers.append(browser)
         browser.open(site.address, width, height, touch=width < 500, **options)
-        browser.type("#token", site.token(name, lead))
+        browser.type("#token", site.token(name, lead=lead, reviewer=reviewer))
         browser.click("main button")
         browser.wait("document.querySelector('.who')")
         return browser
@@ -243,7 +243,7 @@ def at_a_disagreement(site, browse):
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
         site.store.answers.record(site.store.annotators.find(name), 3, "label", k)
-    ada = browse(site, "ada")
+    ada = browse(site, "ada", reviewer=True)
     ada.click("a[href='/disagreements']")
     ada.wait("document.getElementById('opinions')?.textContent.includes('circle (1), square (1)')")
     return ada
@@ -335,7 +335,7 @@ def test_undo_when_there_is_nothing_left_to_label(site, browse):
 @pytest.mark.parametrize("closed", [False, True])
 def test_undo_leads_to_the_image_from_whatever_page(site, browse, closed):
     site.store.rounds.open("run", 1, [4], "logo", None)
-    ada = browse(site, "ada")
+    ada = browse(site, "ada", reviewer=True)
     ada.press("2")
     ada.wait("document.body.innerText.includes('Round 1 is done')")
     if closed:
@@ -365,6 +365,11 @@ def test_answers_come_from_label_studio(site, browse, tmp_path):
     )
     assert site.store.labels() == {2: 2}
     assert "there is no image 'train_images[99]' here" in ada.text()
+    ada.reload()
+    ada.run("window.confirm = () => true")
+    ada.click("[data-undo]")
+    ada.wait("document.getElementById('imported').textContent === '1 answers taken back.'")
+    assert site.store.labels() == {}
 
 
 def test_a_round_that_closes_while_somebody_labels(site, browse):
@@ -397,16 +402,19 @@ def test_the_heading_names_the_round_of_the_image_on_the_screen(site, browse):
 
 
 def test_the_waiting_page_changes_when_a_decision_is_needed_and_not_before(site, browse):
-    site.store.rounds.open("run", 1, [3], "logo", None, overlap=2)
-    site.token("bob")
-    ada = browse(site, "ada")
+    site.store.rounds.open("run", 1, [3, 4], "logo", None, overlap=2)
+    bob, eve = (site.token(name) and site.store.annotators.find(name) for name in ("bob", "eve"))
+    for one in (bob, eve):
+        site.store.answers.record(one, 3, "label", 2)
+    site.store.answers.record(bob, 4, "label", 0)
+    site.store.queues.next(eve, "round", 1)  # she has it on the screen
+    ada = browse(site, "ada", reviewer=True)
     sooner = "const wait = setTimeout; window.setTimeout = (what, ms) => wait(what, ms / 30)"
     ada.chromium("Page.addScriptToEvaluateOnNewDocument", {"source": sooner})
-    ada.press("1")
     ada.wait("document.body.innerText.includes('Your part is done')")
     ada.run("window.asked = 0; const {fetch} = window; window.fetch = (...what) => (asked++, fetch(...what))")
     ada.wait("window.asked > 2")  # it looks, and stays as it is: a page that loads anew loses the focus
-    site.store.answers.record(site.store.annotators.find("bob"), 3, "label", 1)
+    site.store.answers.record(eve, 4, "label", 1)
     ada.wait("document.body.innerText.includes('Decide 1 disagreement')", seconds=5)
 
 
@@ -467,7 +475,7 @@ def test_names_that_run_from_right_to_left_stay_where_they_belong(site, browse, 
     for k, name in enumerate(("bob", "eve")):
         site.token(name)
         site.store.answers.record(site.store.annotators.find(name), 3, "label", k)
-    ada = browse(site, "ada")
+    ada = browse(site, "ada", reviewer=True)
     ada.go(f"{site.address}/disagreements")
     ada.wait("document.querySelector('#opinions bdi')")
     lefts = ada.run("""return [...document.getElementById('opinions').childNodes].slice(1, 4).map(node => {

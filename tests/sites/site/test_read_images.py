@@ -144,9 +144,15 @@ def test_links_that_lead_out_are_refused(folder, tmp_path):
     (folder / "out.png").symlink_to(outside / "secret.png")
     (folder / "out").symlink_to(outside)
     (folder / "nowhere.png").symlink_to(folder / "gone.png")
+    (folder / "circle.png").symlink_to(folder / "circle.png")
     (folder / "inside.png").symlink_to(folder / "b.png")
     pool = read_images(folder, SHAPE)
-    assert [name for name, _ in pool.report.unreadable] == ["nowhere.png", "out", "out.png"]
+    assert pool.report.sentences()[:4] == [
+        "circle.png is left out: a link that leads nowhere",
+        "nowhere.png is left out: a link that leads nowhere",
+        "out is left out: a link that leads out of the folder",
+        "out.png is left out: a link that leads out of the folder",
+    ]
     assert pool.report.duplicates == (("inside.png", "b.png"),)
 
 
@@ -154,8 +160,13 @@ def test_a_file_that_becomes_a_link_later_is_not_shown(folder, tmp_path):
     pool = read_images(folder, SHAPE)
     picture(9).save(tmp_path / "secret.png")
     (folder / "b.png").unlink()
-    with pytest.raises(DataError, match=r"b\.png"):
+    with pytest.raises(DataError, match=r"cannot read b\.png: No such file"):
         pool.picture(1)
+    for nowhere in ("gone.png", "b.png"):
+        (folder / "b.png").symlink_to(folder / nowhere)
+        with pytest.raises(DataError, match=r"b\.png leads nowhere"):
+            pool.picture(1)
+        (folder / "b.png").unlink()
     (folder / "b.png").symlink_to(tmp_path / "secret.png")
     with pytest.raises(DataError, match=r"b\.png leads out of the folder"):
         pool.picture(1)

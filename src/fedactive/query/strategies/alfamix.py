@@ -53,6 +53,10 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
         choices=("own", "global"),
     )
 
+    def __post_init__(self) -> None:
+        if self.selector == "global":  # its own head is the global model's: a grid has this run once
+            object.__setattr__(self, "head", "own")
+
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({self.selector, self.head_model})

@@ -1,7 +1,7 @@
 """The coordinator's folder.
 
 invitation.toml      what a site needs to join: the address and ca.pem
-ca.pem               the certificate of its certificate authority
+ca.pem, .key         the certificate and key of its certificate authority
 server.pem, .key     the certificate and key of its server
 sites.json           the sites that were ever admitted
 plans/, runs/        what was to be run, and the run folders; runs/NAME/sites.json: with which sites
@@ -15,31 +15,30 @@ import fcntl
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError, unknown_name
-from fedactive.files import write_atomically, write_json
+from fedactive.files import quote, write_atomically, write_json
 from fedactive.record.run_folder import completed_rounds
 from fedactive.sites.card import card_to_plain
+from fedactive.sites.certificates import (
+    describe_end,
+    has_authority,
+    has_ended,
+    make_authority,
+    make_server_certificate,
+)
+from fedactive.sites.coordinator.member import Member
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.flower.control import Control
 from fedactive.sites.invitation import Invitation, parse_address
-from fedactive.sites.keys import make_authority_and_certificate, read_public_key
+from fedactive.sites.keys import read_public_key
 from fedactive.sites.names import check_name
 
 FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # in the environment of the ServerApp, which Flower starts
-
-
-@dataclass(frozen=True)
-class Member:
-    """A site that was admitted. One that was dismissed is kept: runs know it by its name."""
-
-    name: str
-    node: int  # Flower's id of it
-    key: str  # its public key, PEM
-    dismissed: bool = False
 
 
 class Coordinator:
@@ -52,17 +51,45 @@ class Coordinator:
     @classmethod
     def init(cls, folder: Path, address: str) -> Coordinator:
         """Make a new coordinator, which sites reach at `address` (host:port)."""
-        host, _ = parse_address(address)
+        parse_address(address)
         if (folder / "invitation.toml").exists():  # written last: without it nobody knows the certificates
             raise UserError(f"{folder} is a coordinator's already, and its sites trust these certificates")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)  # its key and all global models are nobody else's
-            make_authority_and_certificate(folder, list(dict.fromkeys([host, "localhost", "127.0.0.1"])))
+            make_authority(folder)
+            make_server_certificate(folder, hosts_of(address))
             Invitation(address, (folder / "ca.pem").read_text()).write(folder / "invitation.toml")
         except OSError as error:
             raise UserError(f"cannot make a coordinator in {folder}: {error.strerror}") from None
         return cls(folder)
+
+    def renew(self) -> bool:
+        """Make a new server's certificate; return whether sites have to join again, by a new invitation.
+
+        They do if the authority is a new one: the key of the old one is not here, or its time ends.
+        If this is interrupted, do it again.
+        """
+        with self.hold():
+            if not has_authority(self.folder):
+                make_authority(self.folder)
+            make_server_certificate(self.folder, hosts_of(self.address))
+            invitation, authority = self.folder / "invitation.toml", (self.folder / "ca.pem").read_text()
+            if Invitation.read(invitation).authority == authority:
+                return False
+            Invitation(self.address, authority).write(invitation)
+            return True
+
+    def certificate_notice(self) -> str | None:
+        """Say that the server's certificate has ended or ends soon, if so."""
+        end = describe_end(self.folder / "server.pem")
+        renew = f"`fedactive coordinator renew {quote(self.folder)}` makes a new one"
+        return end and f"the coordinator's certificate {end}; {renew}"
+
+    def require_certificate(self) -> None:
+        """UserError if the server's certificate has ended, so that no site trusts it."""
+        if has_ended(self.folder / "server.pem"):
+            raise UserError(str(self.certificate_notice()))
 
     def superlink(self) -> dict[str, Any]:
         """Return the address and process id of the SuperLink."""
@@ -73,6 +100,7 @@ class Coordinator:
         return found
 
     def control(self) -> Control:
+        self.require_certificate()
         return Control(self.superlink()["address"], self.folder / "ca.pem")
 
     # --- sites
@@ -101,7 +129,8 @@ class Coordinator:
                     raise UserError(f"{public_key} is admitted already, as {site.name}")
             if name in [site.name for site in known]:
                 raise ConfigurationError("name", name, "a name that no other site has or had (--name)")
-            site = Member(name, control.admit(key, name), key.decode())
+            today = date.today().isoformat()
+            site = Member(name, control.admit(key, name), key.decode(), admitted=today)
             self.write_sites([*known, site])
         return site
 
@@ -198,6 +227,11 @@ class Coordinator:
         begun = read_names(self.run_folder(plan))
         known = {site.name: site for site in self.all_sites()}
         return [known[name] for name in begun] if begun else self.sites()
+
+
+def hosts_of(address: str) -> list[str]:
+    """List the names that the server's certificate is for."""
+    return list(dict.fromkeys([parse_address(address)[0], "localhost", "127.0.0.1"]))
 
 
 def read_names(run_folder: Path) -> list[str]:

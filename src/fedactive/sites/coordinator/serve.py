@@ -16,21 +16,37 @@ from fedactive.sites.invitation import parse_address
 log = logging.getLogger(__name__)
 
 SECONDS_TO_START = 60.0
+SECONDS_OF_A_DAY = 86_400.0
 
 
 def serve(coordinator: Coordinator, host: str) -> None:
     """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
+    coordinator.require_certificate()
     superlink = f"127.0.0.1:{processes.free_port()}"
     _, port = parse_address(coordinator.address)
     gate = Gate(superlink, coordinator.folder, host, port, coordinator.keys)
     stopped = threading.Event()
-    keeper = threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped))
-    keeper.start()
+    threads = [
+        threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped)),
+        threading.Thread(target=watch_certificate, args=(coordinator, stopped)),
+    ]
+    for thread in threads:
+        thread.start()
     try:
         gate.run()
     finally:
         stopped.set()
-        keeper.join()
+        for thread in threads:
+            thread.join()
+
+
+def watch_certificate(coordinator: Coordinator, stopped: threading.Event) -> None:
+    """Say each day that the certificate ends soon, or has ended."""
+    going_on = True
+    while going_on:
+        if notice := coordinator.certificate_notice():
+            log.warning("%s", notice)
+        going_on = not stopped.wait(SECONDS_OF_A_DAY)
 
 
 def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Event) -> None:

@@ -14,26 +14,11 @@ from flwr.serverapp import Grid, ServerApp
 from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.flower.transport import FlowerTransport
+from fedactive.sites.log_lines import PlainFormatter
 
 SECONDS_BETWEEN_POLLS = 0.5
-LONGEST_ENTRY = 20_000  # characters; a site could say millions
 
 app = ServerApp()
-
-
-class PlainFormatter(logging.Formatter):
-    """Escapes control characters: some of what is logged comes from a site, such as a reason for an error.
-
-    That text must not control the terminal on which somebody reads the log, nor look like a line of ours.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        lines = super().format(record)[:LONGEST_ENTRY].split("\n")
-        return "\n    ".join("".join(map(escape, line)) for line in lines)
-
-
-def escape(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
 
 
 @app.main()
@@ -43,7 +28,7 @@ def main(grid: Grid, context: Context) -> None:
     plan = coordinator.plan(str(context.run_config["plan"]))
     # Flower does not show what is printed here.
     log = logging.FileHandler(coordinator.log_file(plan), encoding="utf-8")
-    log.setFormatter(PlainFormatter("%(asctime)s %(message)s"))
+    log.setFormatter(PlainFormatter())
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
     for chatty in ("httpx", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

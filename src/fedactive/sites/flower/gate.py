@@ -138,6 +138,7 @@ class Gate:
             proxy_headers=False,
             server_header=False,
             access_log=False,
+            log_config=None,  # its lines look like ours
             log_level="warning",
             http=PromptProtocol,
             ws="none",

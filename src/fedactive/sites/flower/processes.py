@@ -11,14 +11,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedactive.children import environment_of_a_child
+
 PROGRAMS = {"superlink": "flwr.superlink.cli", "supernode": "flwr.supernode.cli"}
 SECONDS_TO_END = 8.0
 LARGEST_LOG = 4 * 2**20  # bytes
 
 # The program ends when we do, even if we are killed: in good order, or by force if it hangs.
 PROGRAM = """
-import os, signal, sys, threading, time, traceback
+import logging, os, signal, sys, threading, time, traceback
+from flwr.common.logger import update_console_handler
 from {module} import flower_{name}
+
+logging.Formatter.default_time_format = "%Y-%m-%dT%H:%M:%S%z"
+logging.Formatter.default_msec_format = None
+update_console_handler(timestamps=True, colored=False)
 
 def end_with_parent():
     while os.getppid() == {parent}:
@@ -65,7 +72,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=os.environ | quiet | dict(environment or {}),
+            env=environment_of_a_child(quiet | dict(environment or {})),
             start_new_session=True,  # Ctrl-C reaches only us, and we end it
         )
 

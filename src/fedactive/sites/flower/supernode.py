@@ -32,6 +32,7 @@ MEANINGS = {
     "Received successfully": CONNECTED,
     "Connection attempt failed": "the coordinator cannot be reached at {address}; trying again",
     "CERTIFICATE_VERIFY_FAILED": "the certificate at {address} is not the one of the invitation",
+    "certificate has expired": "the certificate at {address} has ended; the coordinator has to renew it",
     "SSL: ": "what answers at {address} does not speak like a coordinator",
     "412 Precondition Failed": NOT_ADMITTED,  # said by the gate
     "401 Unauthorized": "the clocks of this site and of the coordinator at {address} do not agree",

@@ -1,9 +1,10 @@
-"""The people who may label at a site, and the personal tokens they sign in with."""
+"""The people who may label at a site, the personal tokens they sign in with, and their sessions."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,10 @@ from fedactive.sites.names import check_name
 
 Role = Literal["elsewhere", "annotator", "lead", "removed"]  # schema.sql says which is which
 
+SECONDS_SIGNED_IN = 12 * 3600  # a working day
+SECONDS_OF_CLOCK_DRIFT = 300
+SECONDS_KNOWN = 30 * 86_400  # of an ended session: a clock that was wrong for a day ends nobody's
+
 
 @dataclass(frozen=True)
 class Annotator:
@@ -19,40 +24,47 @@ class Annotator:
     name: str
     token_hash: str | None  # None: cannot sign in
     role: Role
+    reviews: int = 0
+
+    @property
+    def decides(self) -> bool:
+        """May this person decide disagreements?"""
+        return self.role == "lead" or bool(self.reviews)
 
 
 class Annotators:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def add(self, name: str, *, lead: bool = False) -> str:
+    def add(self, name: str, *, lead: bool = False, reviewer: bool = False) -> str:
         """Add a person, or let one sign in who could not; return the token, which is stored as a hash."""
         checked = check_name(name)
         with self.database.writing():
             known = self.find(checked)
             if known is not None and known.token_hash is not None:
                 raise StoreError(f"there is already an annotator {checked!r}; --renew gives them a new token")
-            return self._give_token(checked, "lead" if lead else "annotator")
+            return self._give_token(checked, lead, reviewer)
 
-    def renew(self, name: str, *, lead: bool = False) -> str:
+    def renew(self, name: str, *, lead: bool = False, reviewer: bool = False) -> str:
         """Return a new token in place of a lost one, which ends with its sessions. A lead stays a lead."""
         with self.database.writing():
             known = self._existing(name)
-            return self._give_token(known.name, "lead" if lead or known.role == "lead" else "annotator")
+            return self._give_token(known.name, lead or known.role == "lead", reviewer or bool(known.reviews))
 
     def remove(self, name: str) -> None:
         """End sign-in and import under this name; what the person answered stays."""
         with self.database.writing():
             known = self._existing(name)
             execute = self.database.connection.execute
-            execute("UPDATE annotators SET token_hash = NULL, role = 'removed' WHERE id = ?", (known.id,))
+            execute(
+                "UPDATE annotators SET token_hash = NULL, role = 'removed', reviews = 0 WHERE id = ?",
+                (known.id,),
+            )
+            execute("DELETE FROM sessions WHERE annotator = ?", (known.id,))
             execute("DELETE FROM assignments WHERE annotator = ? AND action IS NULL", (known.id,))
 
     def all(self) -> list[Annotator]:
         return [Annotator(*row) for row in self.database.rows("SELECT * FROM annotators ORDER BY name")]
-
-    def find_by_id(self, annotator: int) -> Annotator | None:
-        return self._find("id = ?", annotator)
 
     def find_by_token(self, token: str) -> Annotator | None:
         return self._find("token_hash = ?", _hash(token))
@@ -78,16 +90,42 @@ class Annotators:
             raise StoreError(f"there is no annotator {name!r}; there is {names}")
         return known
 
-    def _give_token(self, name: str, role: Role) -> str:
-        token = secrets.token_urlsafe(24)
-        self.database.connection.execute(
-            "INSERT INTO annotators (name, token_hash, role) VALUES (?, ?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET token_hash = excluded.token_hash, role = excluded.role",
-            (name, _hash(token), role),
+    def _give_token(self, name: str, lead: bool, reviewer: bool) -> str:
+        token, execute = secrets.token_urlsafe(24), self.database.connection.execute
+        execute(
+            "INSERT INTO annotators (name, token_hash, role, reviews) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET"
+            " token_hash = excluded.token_hash, role = excluded.role, reviews = excluded.reviews",
+            (name, _hash(token), "lead" if lead else "annotator", reviewer),
         )
+        execute("DELETE FROM sessions WHERE annotator = (SELECT id FROM annotators WHERE name = ?)", (name,))
         return token
+
+    # --- sessions
+
+    def begin_session(self, annotator: Annotator) -> str:
+        """Begin a session, and return its key, which is stored as a hash."""
+        key, now = secrets.token_urlsafe(32), time.time()
+        with self.database.writing():
+            execute = self.database.connection.execute
+            execute("DELETE FROM sessions WHERE began < ?", (now - SECONDS_KNOWN,))
+            execute("INSERT INTO sessions VALUES (?, ?, ?)", (_hash(key), annotator.id, now))
+        return key
+
+    def find_by_session(self, key: str) -> Annotator | None:
+        now = time.time()
+        row = self.database.one(
+            "SELECT a.* FROM sessions s JOIN annotators a ON a.id = s.annotator"
+            " WHERE s.key_hash = ? AND s.began BETWEEN ? AND ?",
+            *(_hash(key), now - SECONDS_SIGNED_IN, now + SECONDS_OF_CLOCK_DRIFT),
+        )
+        return Annotator(*row) if row else None
+
+    def end_session(self, key: str) -> None:
+        with self.database.writing():
+            self.database.connection.execute("DELETE FROM sessions WHERE key_hash = ?", (_hash(key),))
 
 
 def _hash(token: str) -> str:
-    # The token is 192 random bits: nobody can guess it from its hash, however fast hashing is.
+    # Tokens and keys are 192 random bits or more: nobody can guess them from a hash, however fast that is.
     return hashlib.sha256(token.strip().encode()).hexdigest()

@@ -25,6 +25,10 @@ class NotAskedError(StoreError):
     """An answer about an image that no round wants labelled."""
 
 
+class NotTheirsError(StoreError):
+    """An answer about an image that is not in this person's queue."""
+
+
 class SenselessError(StoreError):
     """A request that is wrong in itself: to send it again is no use."""
 
@@ -41,6 +45,7 @@ class Event:
     id: int = 0  # these three are given by the store
     time: float = 0.0
     saw_guess: bool = False  # the person had seen the model's guess of the image
+    imported: int | None = None  # the import it came with
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Answers:
     ) -> None:
         """Record one person's answer; it is on disk when this returns. The same `key` again changes nothing.
 
-        A `final` answer decides a disagreement, which must exist: then nobody else's answer counts.
+        A `final` answer decides a disagreement, which must exist: then nobody else's answer counts. That is
+        for reviewers, and none of them decides a disagreement in which they take part.
         """
         with self.database.writing():
             if key is not None and (before := self._with_key(key)):
@@ -81,15 +87,25 @@ class Answers:
                 return
             if self.rounds.find_for(sample) is None:
                 raise NotAskedError(f"nobody asked for image {sample}")
-            if final and not self.queues.can_be_decided(sample):
-                raise SenselessError(f"there is no disagreement about image {sample} to decide")
+            if final:
+                self._require_decidable(annotator, sample)
+            elif not self.queues.include(annotator, sample):
+                raise NotTheirsError(f"image {sample} is not in your queue")
             self._append(Event(annotator.id, sample, action, label, seconds, final), key)
 
-    def record_all(self, answers: Iterable[tuple[Annotator, int, Action, int | None, float | None]]) -> None:
-        """Record answers given elsewhere, all or none; also about images that no round has asked for yet."""
+    def _require_decidable(self, annotator: Annotator, sample: int) -> None:
+        if not annotator.decides:
+            raise SenselessError("only a reviewer decides disagreements")
+        if self.queues.has_answered(annotator, sample):
+            raise SenselessError(f"you answered about image {sample} yourself: another reviewer decides")
+        if not self.queues.can_be_decided(sample):
+            raise SenselessError(f"there is no disagreement about image {sample} to decide")
+
+    def append_all(self, events: Iterable[Event]) -> None:
+        """Append what an import brings or takes back, all or nothing; also about images not asked for yet."""
         with self.database.writing():
-            for annotator, sample, action, label, seconds in answers:
-                self._append(Event(annotator.id, sample, action, label, seconds), None)
+            for event in events:
+                self._append(event, None, hold=False)
 
     def undo(self, annotator: Annotator, key: str | None = None) -> Event | None:
         """Take back this person's last answer that stands, and return it; None if there is none."""
@@ -120,34 +136,44 @@ class Answers:
         )
 
     def events(self, where: str, *values: Any) -> list[Event]:
-        columns = "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess"
+        columns = "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess, import"
         rows = self.database.rows(f"SELECT {columns} FROM events WHERE {where}", *values)
         return [Event(*row) for row in rows]
 
     def _with_key(self, key: str) -> Event | None:
         return next(iter(self.events("key = ?", key)), None)
 
-    def _append(self, event: Event, key: str | None) -> None:
-        """Write the event, and in the same transaction what follows from it."""
+    def _append(self, event: Event, key: str | None, *, hold: bool = True) -> None:
+        """Write the event, and in the same transaction what follows from it.
+
+        An image whose answer was undone is held for the person who will answer anew.
+        """
         execute, now = self.database.connection.execute, time.time()
         asking = self.rounds.find_for(event.sample)
         execute(
             "INSERT INTO events (time, annotator, sample, action, label, seconds, final, undoes,"
-            " run, al_round, strategy, key, saw_guess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " run, al_round, strategy, key, import, saw_guess)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " EXISTS (SELECT 1 FROM guesses_seen WHERE sample = ? AND annotator = ?))",
             (
                 *(now, event.annotator, event.sample, event.action, event.label, event.seconds),
                 *(event.final, event.undoes),
                 *((asking.run, asking.al_round, asking.strategy) if asking else (None, None, None)),
-                *(key, event.sample, event.annotator),
+                *(key, event.imported, event.sample, event.annotator),
             ),
         )
         events = self.events("sample = ? ORDER BY id", event.sample)
         mine = _standing_answers(events).get(event.annotator)
-        execute(
-            "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?)",
-            (event.sample, event.annotator, None if mine else now + SECONDS_HELD, *(mine or (None, None))),
-        )
+        if mine or (hold and not event.final):
+            until = None if mine else now + SECONDS_HELD
+            execute(
+                "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?)",
+                (event.sample, event.annotator, until, *(mine or (None, None))),
+            )
+        else:
+            execute(
+                "DELETE FROM assignments WHERE sample = ? AND annotator = ?", (event.sample, event.annotator)
+            )
         new = standing(events)
         execute(
             "INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?)",

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedactive.errors import UserError
 
-VERSION = 3
+VERSION = 4
 # The statements that turn a store of an earlier version into one of the next; schema.sql is the latest.
 CHANGES = {
     1: (
@@ -24,6 +24,24 @@ CHANGES = {
         " annotator INTEGER NOT NULL REFERENCES annotators, PRIMARY KEY (sample, annotator)) WITHOUT ROWID",
     ),
     2: ("ALTER TABLE rounds ADD COLUMN planned INTEGER",),
+    3: (
+        "ALTER TABLE annotators ADD COLUMN reviews INTEGER NOT NULL DEFAULT 0",
+        "CREATE TABLE sessions (key_hash TEXT PRIMARY KEY,"
+        " annotator INTEGER NOT NULL REFERENCES annotators, began REAL NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX sessions_of_annotator ON sessions (annotator)",
+        "CREATE TABLE imports (id INTEGER PRIMARY KEY, time REAL NOT NULL,"
+        " annotator INTEGER NOT NULL REFERENCES annotators, undone REAL)",
+        "ALTER TABLE events ADD COLUMN import INTEGER REFERENCES imports",
+        "CREATE INDEX events_of_import ON events (import) WHERE import IS NOT NULL",
+        "CREATE TABLE access (id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL,"
+        " annotator INTEGER REFERENCES annotators, address TEXT NOT NULL, deed TEXT NOT NULL,"
+        " sample INTEGER)",
+        *(
+            f"CREATE TRIGGER access_{name} BEFORE {change} ON access BEGIN"
+            " SELECT RAISE(ABORT, 'the access log only grows'); END"
+            for name, change in (("stays", "UPDATE"), ("remains", "DELETE"))
+        ),
+    ),
 }
 SECONDS_TO_WAIT = 30.0  # for another process that writes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,10 +18,11 @@ from urllib.parse import unquote
 from fedactive.errors import UserError
 from fedactive.sites.labels.agreement import Action
 from fedactive.sites.labels.annotators import Annotator
-from fedactive.sites.labels.answers import MOST_SECONDS
+from fedactive.sites.labels.answers import MOST_SECONDS, Event
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.names import LONGEST_NAME
 
+BLANKS = re.compile(r"[ \t\r\n]*")
 UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)")  # what Label Studio makes of the name of an uploaded file
 
 
@@ -77,7 +78,7 @@ def import_tasks(
     content: bytes,
     by: Annotator,
 ) -> Imported:
-    """Record the answers in an export of Label Studio: all that can be used or, if the disk is full, none.
+    """Record the answers in an export of Label Studio: all that can be used. The whole can be undone.
 
     Images are found by name, whatever path or address stands before it. Of several answers of a person about
     an image the last counts. An answer that is there already is not recorded again, so the same file can be
@@ -85,18 +86,17 @@ def import_tasks(
     The person who imports (`by`) cannot answer for others who can sign in here, or could. They can for people
     who label elsewhere, whose answers count like any other: a site may do all its labelling there.
     """
-    try:
-        tasks = json.loads(content)
-    except (ValueError, RecursionError):
-        raise UserError("this is not a JSON file; export the project from Label Studio as JSON") from None
-    if not isinstance(tasks, list):
-        raise UserError("this is not an export of Label Studio: a list of tasks was expected")
     left_out: list[tuple[int, str]] = []  # task, reason
-    given = _read(tasks, names, classes, left_out)
+    try:
+        given = _read(_tasks(content), names, classes, left_out)
+    except (ValueError, RecursionError):
+        raise UserError(
+            "this is not a list of tasks in JSON; export the project from Label Studio as JSON"
+        ) from None
     theirs = [answer for answer in given if not _came_back(store, answer)]
     # Only a person's last answer can be compared with the store, which keeps the last.
     latest = {(answer.person, answer.sample): answer for answer in theirs}
-    new: list[tuple[Annotator, int, Action, int | None, float | None]] = []
+    new: list[Event] = []
     known_before = len(given) - len(theirs)
     for answer in theirs:
         person = store.annotators.find(answer.person)
@@ -110,9 +110,26 @@ def import_tasks(
             left_out.append((answer.task, f"{answer.person} can sign in here and answers alone"))
         else:
             annotator = store.annotators.find_or_add(answer.person)
-            new.append((annotator, answer.sample, answer.action, answer.label, answer.seconds))
-    store.answers.record_all(new)
+            new.append(Event(annotator.id, answer.sample, answer.action, answer.label, answer.seconds))
+    store.imports.record(new, by)
     return Imported(len(new), known_before, tuple(f"task {k}: {why}" for k, why in sorted(left_out)))
+
+
+def _tasks(content: bytes) -> Iterator[object]:
+    """Read the list one task at a time: json.loads would stop all other threads for as long as it takes."""
+    text = content.decode(json.detect_encoding(content)).strip()
+    end = len(text) - 1
+    if not (text.startswith("[") and text.endswith("]")):
+        raise ValueError("not a list")
+    decoder = json.JSONDecoder()
+    position = BLANKS.match(text, 1).end()  # type: ignore[union-attr] # it always matches
+    while position < end:
+        task, position = decoder.raw_decode(text, position)
+        yield task
+        position = BLANKS.match(text, position).end()  # type: ignore[union-attr]
+        if position > end or (position < end and text[position] != ","):
+            raise ValueError("not a list of tasks")
+        position = BLANKS.match(text, position + 1).end()  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class _Answer:
 
 
 def _read(
-    tasks: Sequence[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
+    tasks: Iterator[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
 ) -> list[_Answer]:
     """Read who said what about which image, in the order of the file; what makes no sense is left out."""
     samples, numbers = _Names(names), {name: k for k, name in enumerate(classes)}

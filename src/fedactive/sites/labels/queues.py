@@ -34,7 +34,7 @@ class Queues:
     def next(self, annotator: Annotator, queue: Queue, count: int) -> list[ImageRequest]:
         """Return the next images for one person, and hold them for this person if that can be written."""
         if queue == "disputed":  # these are not held: they are few, and deciding one twice does no harm
-            return self.find_disputed()[:count]
+            return self.find_decidable(annotator)[:count]
         try:
             with self.database.writing(durable=False):
                 found, held = self._waiting(annotator, queue, count)
@@ -51,13 +51,27 @@ class Queues:
             found, _ = self._waiting(annotator, queue, count)
         return found
 
-    def _waiting(self, annotator: Annotator, queue: Queue, count: int) -> tuple[list[ImageRequest], bool]:
-        """Return the next images for one person, and whether all are held for them for some time yet."""
+    def include(self, annotator: Annotator, sample: int) -> bool:
+        """Is this image one that the person was given, has answered about, or would be given?"""
+        sql = "SELECT 1 FROM assignments WHERE sample = ? AND annotator = ?"
+        if self.database.one(sql, sample, annotator.id):
+            return True
+        queues: tuple[Queue, ...] = ("round", "late")
+        return any(self._waiting(annotator, queue, 1, sample)[0] for queue in queues)
+
+    def _waiting(
+        self, annotator: Annotator, queue: Queue, count: int, sample: int | None = None
+    ) -> tuple[list[ImageRequest], bool]:
+        """Return the next images for one person, and whether all are held for them for some time yet.
+
+        With a `sample`, only this image is looked for.
+        """
         sql = f"""
             SELECT q.sample, q.round, mine.until FROM rounds r JOIN requests q ON q.round = r.id
             LEFT JOIN standing s ON s.sample = q.sample
             LEFT JOIN assignments mine ON mine.sample = q.sample AND mine.annotator = :me
             WHERE r.closed IS {"NOT" if queue == "late" else ""} NULL
+              {"" if sample is None else "AND q.sample = :sample"}
               AND mine.action IS NULL AND coalesce(s.final, 0) = 0
               AND coalesce(s.answers, 0) < {ANSWERS_WANTED}
               AND {ANSWERS_WANTED} > (
@@ -66,7 +80,7 @@ class Queues:
             ORDER BY r.id DESC, q.position"""
         now = time.time()
         # A time too far ahead was written before the clock was set back: it holds nothing.
-        values = {"me": annotator.id, "now": now, "held": SECONDS_HELD}
+        values = {"me": annotator.id, "now": now, "held": SECONDS_HELD, "sample": sample}
         found: dict[int, ImageRequest] = {}
         held = True
         with self.database.lock, self.database.explain_errors():
@@ -85,6 +99,16 @@ class Queues:
             f" GROUP BY q.sample HAVING min(s.answers) >= max({ANSWERS_WANTED}) ORDER BY 2 DESC, q.position"
         )
         return [ImageRequest(sample, round_id) for sample, round_id in rows]
+
+    def find_decidable(self, annotator: Annotator) -> list[ImageRequest]:
+        """List the disputed images that this person may decide: a reviewer, and not in their own dispute."""
+        if not annotator.decides:
+            return []
+        return [one for one in self.find_disputed() if not self.has_answered(annotator, one.sample)]
+
+    def has_answered(self, annotator: Annotator, sample: int) -> bool:
+        sql = "SELECT 1 FROM assignments WHERE sample = ? AND annotator = ? AND action IS NOT NULL"
+        return self.database.one(sql, sample, annotator.id) is not None
 
     def can_be_decided(self, sample: int) -> bool:
         """Is this image disputed, or was it, so that the decision may be changed?"""

@@ -29,7 +29,23 @@ CREATE TABLE annotators (
     name TEXT NOT NULL UNIQUE,
     token_hash TEXT UNIQUE,       -- NULL: cannot sign in
     -- elsewhere: known from an import only; a lead may also export and import; removed: had a token once
-    role TEXT NOT NULL DEFAULT 'elsewhere' CHECK (role IN ('elsewhere', 'annotator', 'lead', 'removed'))
+    role TEXT NOT NULL DEFAULT 'elsewhere' CHECK (role IN ('elsewhere', 'annotator', 'lead', 'removed')),
+    reviews INTEGER NOT NULL DEFAULT 0  -- 1: decides disagreements, as a lead does
+);
+
+CREATE TABLE sessions (
+    key_hash TEXT PRIMARY KEY,    -- of what the cookie holds
+    annotator INTEGER NOT NULL REFERENCES annotators,
+    began REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sessions_of_annotator ON sessions (annotator);
+
+-- Imports of answers that were given elsewhere.
+CREATE TABLE imports (
+    id INTEGER PRIMARY KEY,
+    time REAL NOT NULL,
+    annotator INTEGER NOT NULL REFERENCES annotators,  -- who imported
+    undone REAL                   -- when it was taken back
 );
 
 CREATE TABLE events (
@@ -46,8 +62,10 @@ CREATE TABLE events (
     run TEXT,                     -- the round that asked for the sample; NULL if none has yet
     al_round INTEGER,
     strategy TEXT,
-    key TEXT UNIQUE               -- chosen by the sender, so that one sent twice counts once
+    key TEXT UNIQUE,              -- chosen by the sender: one sent twice counts once
+    import INTEGER REFERENCES imports  -- NULL: said here
 );
+CREATE INDEX events_of_import ON events (import) WHERE import IS NOT NULL;
 CREATE INDEX events_of_sample ON events (sample);
 CREATE INDEX events_of_annotator ON events (annotator, id);
 CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the event log only grows'); END;
@@ -79,3 +97,15 @@ CREATE TABLE standing (
     label INTEGER,
     final INTEGER NOT NULL
 );
+
+-- What people did beside answering, which `events` has: signed in, saw an image, exported.
+CREATE TABLE access (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time REAL NOT NULL,
+    annotator INTEGER REFERENCES annotators,  -- NULL: a stranger
+    address TEXT NOT NULL,
+    deed TEXT NOT NULL,
+    sample INTEGER
+);
+CREATE TRIGGER access_stays BEFORE UPDATE ON access BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;
+CREATE TRIGGER access_remains BEFORE DELETE ON access BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;

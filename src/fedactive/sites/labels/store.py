@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from fedactive.sites.labels.access_log import AccessLog
 from fedactive.sites.labels.annotators import Annotators
 from fedactive.sites.labels.answers import Answers, standing
 from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.imports import Imports
 from fedactive.sites.labels.queues import Queues
 from fedactive.sites.labels.rounds import Counts, Rounds
 
@@ -23,7 +25,8 @@ from fedactive.sites.labels.rounds import Counts, Rounds
 class LabelStore:
     """One SQLite file, which several processes and threads may use at the same time.
 
-    Its parts are people, rounds, queues and answers. The methods return the labels that follow from these.
+    Its parts are people, rounds, queues, answers, imports and the access log. The methods return the labels
+    that follow from these.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,6 +35,8 @@ class LabelStore:
         self.rounds = Rounds(self.database)
         self.queues = Queues(self.database)
         self.answers = Answers(self.database, self.rounds, self.queues)
+        self.imports = Imports(self.database, self.answers)
+        self.access_log = AccessLog(self.database)
 
     def counts(self, run: str, al_round: int) -> Counts:
         """Count what is labelled of a round; all zero if it was never opened."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from threading import Lock
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictInt
 
 from fedactive.sites.labels.agreement import Action
 from fedactive.sites.labels.answers import MOST_SECONDS, Event
 from fedactive.sites.labels.label_studio import import_tasks
 from fedactive.sites.labels.queues import Queue
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, Desk, FromThisPage, OnlyLeads, Sample, SignedIn
+from fedactive.sites.page.desk import (
+    AtDesk,
+    Desk,
+    FromThisPage,
+    OnlyLeads,
+    Sample,
+    SignedIn,
+    require_reviewer,
+)
 from fedactive.sites.page.session import Session
 
 MOST_AHEAD = 100
@@ -31,9 +42,9 @@ class Change(BaseModel):
 
 
 class Answer(Change):
-    sample: Sample
+    sample: Annotated[StrictInt, Field(ge=0, lt=2**63)]
     action: Action = "label"
-    label: int | None = None
+    label: StrictInt | None = None  # true, "3" and 3.0 are mistakes of a program, not classes
     seconds: float | None = Field(None, ge=0, le=MOST_SECONDS)
 
 
@@ -43,8 +54,8 @@ class Token(BaseModel):
 
 @router.post("/sign-in")
 def sign_in(request: Request, response: Response, desk: AtDesk, given: Token) -> view.Values:
-    session, cookie = desk.sessions.sign_in(request, given.token)
-    desk.sessions.set_cookie(request, response, cookie)
+    session = desk.sessions.sign_in(request, given.token)
+    desk.sessions.set_cookie(request, response, session)
     return {"annotator": session.annotator.name, "csrf": session.csrf, "classes": list(desk.classes)}
 
 
@@ -55,6 +66,8 @@ def next_images(
     queue: Queue = "round",
     count: Annotated[int, Query(ge=1, le=MOST_AHEAD)] = view.AHEAD,
 ) -> view.Values:
+    if queue == "disputed":
+        require_reviewer(session)
     return view.work(desk.store, session.annotator, queue, count)
 
 
@@ -97,7 +110,7 @@ def history(
 
 
 @router.get("/guess/{sample}")
-def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
+def guess(request: Request, desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
     """Return the model's guess. It is shown only on request, so that people do not just follow it."""
     desk.require_asked_for(sample)
     guessed = desk.guess(sample) if desk.guess else None
@@ -105,6 +118,7 @@ def guess(desk: AtDesk, session: SignedIn, sample: Sample) -> view.Values:
         return {"label": None, "probability": None}
     # Recorded before it is shown: any answer that follows then says that the guess was seen.
     desk.store.answers.record_guess_seen(session.annotator, sample)
+    desk.log(request, session, "saw guess", sample)
     return {"label": guessed[0], "probability": guessed[1]}
 
 
@@ -114,10 +128,33 @@ async def _body(request: Request) -> bytes:
 
 @router.post("/label-studio", dependencies=[OnlyLeads])
 def import_answers(
-    desk: AtDesk, session: FromThisPage, content: Annotated[bytes, Depends(_body)]
+    request: Request, desk: AtDesk, session: FromThisPage, content: Annotated[bytes, Depends(_body)]
 ) -> view.Values:
-    imported = import_tasks(desk.store, desk.images.names, desk.classes, content, session.annotator)
+    desk.log(request, session, "imported answers")
+    with one_at_a_time(desk.importing):
+        imported = import_tasks(desk.store, desk.images.names, desk.classes, content, session.annotator)
     return asdict(imported)
+
+
+class Undo(BaseModel):
+    number: Annotated[StrictInt, Field(ge=0, lt=2**63)]
+
+
+@router.post("/label-studio/undo", dependencies=[OnlyLeads])
+def undo_import(request: Request, desk: AtDesk, session: FromThisPage, given: Undo) -> view.Values:
+    desk.log(request, session, "undid import")
+    with one_at_a_time(desk.importing):
+        return {"undone": desk.store.imports.undo(given.number)}
+
+
+@contextmanager
+def one_at_a_time(lock: Lock) -> Iterator[None]:
+    if not lock.acquire(blocking=False):
+        raise HTTPException(409, "Another import is going on. Try again when it has ended.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _past(desk: Desk, event: Event) -> dict[str, Any]:

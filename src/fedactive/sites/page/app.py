@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from fedactive.errors import UserError
-from fedactive.sites.labels.answers import NotAskedError, SenselessError
+from fedactive.sites.labels.answers import NotAskedError, NotTheirsError, SenselessError
 from fedactive.sites.labels.database import StoreError
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page import api, pages
@@ -31,16 +31,21 @@ def create_app(
     *,
     secret: bytes,
     title: str,
+    known_hosts: Iterable[str] = (),
     guess: Guess | None = None,
 ) -> FastAPI:
-    """Make the application. `secret` signs the sessions; keep it over restarts to keep people signed in."""
+    """Make the application.
+
+    `secret` signs what the page sends back: keep it over restarts to keep people signed in. `known_hosts` are
+    names and addresses under which people reach the page, beside this machine's own.
+    """
     templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
     templates.globals["title"] = title
     templates.policies["json.dumps_kwargs"] = {}  # in the order of the API's: a script compares the two
-    desk = Desk(store, images, tuple(classes), Sessions(secret, store.annotators), templates, guess)
+    desk = Desk(store, images, tuple(classes), Sessions(secret, store), templates, guess)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(same_origin)])
     app.state.desk = desk
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, known_hosts=known_hosts)
     app.mount("/static", StaticFiles(directory=str(files(PACKAGE).joinpath("static"))))
     app.include_router(pages.router)
     app.include_router(api.router)
@@ -67,7 +72,7 @@ def create_app(
 
     @app.exception_handler(UserError)
     def handle_user_error(request: Request, error: UserError) -> Response:
-        statuses = {NotAskedError: 404, SenselessError: 422, StoreError: 503}
+        statuses = {NotAskedError: 404, NotTheirsError: 409, SenselessError: 422, StoreError: 503}
         status = next((statuses[kind] for kind in type(error).mro() if kind in statuses), 400)
         return fail(request, status, str(error))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, HTTPException, Request
@@ -11,9 +12,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from pydantic import Field
 
+from fedactive.sites.labels.access_log import Deed
 from fedactive.sites.labels.answers import NotAskedError
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.page.session import Session, Sessions
+from fedactive.sites.page.session import Session, Sessions, address_of
 
 Sample = Annotated[int, Field(ge=0, lt=2**63)]  # what SQLite can count to
 Guess = Callable[[int], tuple[int, float] | None]  # the model's class of an image, and its probability
@@ -42,12 +44,16 @@ class Desk:
     sessions: Sessions
     templates: Environment
     guess: Guess | None
+    importing: Lock = field(default_factory=Lock)  # held while answers are imported
 
     def page(
         self, name: str, session: Session | None = None, status: int = 200, **values: Any
     ) -> HTMLResponse:
         html = self.templates.get_template(f"{name}.html.jinja").render(session=session, **values)
         return HTMLResponse(html, status)
+
+    def log(self, request: Request, session: Session, deed: Deed, sample: int | None = None) -> None:
+        self.store.access_log.record(deed, session.annotator, address_of(request), sample)
 
     def require_asked_for(self, sample: int) -> None:
         """Refuse an image that no round wants labelled: people see no others."""
@@ -67,6 +73,7 @@ def _signed_in(request: Request, desk: AtDesk) -> Session:
     session = desk.sessions.find(request)
     if session is None:
         raise HTTPException(401, "Sign in first.")
+    desk.sessions.count_request(session)
     return session
 
 
@@ -81,6 +88,11 @@ async def _from_this_page(request: Request, desk: AtDesk, session: SignedIn) -> 
 def _lead(session: SignedIn) -> None:
     if session.annotator.role != "lead":
         raise HTTPException(403, "Only a lead of this site may do this. Ask whoever runs the site.")
+
+
+def require_reviewer(session: Session) -> None:
+    if not session.annotator.decides:
+        raise HTTPException(403, "Only a reviewer of this site decides disagreements.")
 
 
 # For routes that show file names or everybody's answers, or import answers of others.

@@ -11,15 +11,17 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from fedactive.errors import DataError
+from fedactive.sites.labels.access_log import as_csv
 from fedactive.sites.labels.label_studio import export_tasks
 from fedactive.sites.labels.queues import Queue
 from fedactive.sites.page import view
-from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn
+from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn, require_reviewer
 from fedactive.sites.page.session import Session
 
 log = logging.getLogger(__name__)
 
 FLAGGED_SHOWN = 60
+IMPORTS_SHOWN = 10
 
 router = APIRouter()
 
@@ -56,6 +58,7 @@ def late(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 
 @router.get("/disagreements")
 def disagreements(desk: AtDesk, session: SignedIn) -> HTMLResponse:
+    require_reviewer(session)
     return _labelling(desk, session, "disputed")
 
 
@@ -72,6 +75,9 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         agreements=view.agreements(store),
         late=store.queues.count_late(),
         disputed=len(store.queues.find_disputed()),
+        to_decide=len(store.queues.find_decidable(session.annotator)),
+        somebody_decides=any(person.decides for person in store.annotators.all()),
+        imports=store.imports.latest(IMPORTS_SHOWN),
         flagged=view.find_flagged(store, FLAGGED_SHOWN),
         images=len(desk.images),
         left_out=desk.images.left_out(),
@@ -80,22 +86,37 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 
 
 @router.get("/images/{sample}")
-def image(desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
+def image(request: Request, desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
     desk.require_asked_for(sample)
     try:
         content, kind = desk.images.picture(sample)
     except DataError as error:  # names the file, which people who label are not to know
         log.warning("image %d cannot be shown: %s", sample, error)
         raise HTTPException(404, f"Image {sample} cannot be shown. The site's log says why.") from None
+    desk.log(request, session, "saw image", sample)
     return Response(content, media_type=kind)
 
 
 @router.get("/label-studio.json", dependencies=[OnlyLeads])
-def export(desk: AtDesk, session: SignedIn, prefix: Annotated[str, Query(max_length=500)] = "") -> Response:
+def export(
+    request: Request,
+    desk: AtDesk,
+    session: SignedIn,
+    prefix: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    desk.log(request, session, "exported answers")
     tasks = export_tasks(desk.store, desk.images.names, desk.classes, prefix)
     headers = {"Content-Disposition": 'attachment; filename="label-studio.json"'}
     # JSON in ASCII can also have names of files that are no text.
     return Response(json.dumps(tasks), media_type="application/json", headers=headers)
+
+
+@router.get("/access-log.csv", dependencies=[OnlyLeads])
+def access_log(request: Request, desk: AtDesk, session: SignedIn) -> Response:
+    desk.log(request, session, "exported log")
+    text = as_csv(desk.store.access_log.read(desk.images.names, desk.classes))
+    headers = {"Content-Disposition": 'attachment; filename="access-log.csv"'}
+    return Response(text.encode(errors="backslashreplace"), media_type="text/csv", headers=headers)
 
 
 @router.get("/sign-in")
@@ -108,19 +129,20 @@ def sign_in_page(request: Request, desk: AtDesk) -> Response:
 @router.post("/sign-in")
 def sign_in(request: Request, desk: AtDesk, fields: Form) -> Response:
     try:
-        _, cookie = desk.sessions.sign_in(request, fields.get("token", ""))
+        session = desk.sessions.sign_in(request, fields.get("token", ""))
     except HTTPException as error:
         refused = desk.page("sign_in", status=error.status_code, message=error.detail)
         refused.headers.update(error.headers or {})
         return refused
     response = RedirectResponse("/", 303)
-    desk.sessions.set_cookie(request, response, cookie)
+    desk.sessions.set_cookie(request, response, session)
     return response
 
 
 @router.post("/sign-out")
 def sign_out(request: Request, desk: AtDesk, session: SignedIn, fields: Form) -> Response:
     desk.sessions.check_csrf(session, fields.get("csrf"))
+    desk.sessions.sign_out(request, session)
     response = RedirectResponse("/sign-in", 303)
-    desk.sessions.set_cookie(request, response, "")
+    desk.sessions.set_cookie(request, response, None)
     return response

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.sites.sockets import listen
+from fedactive.sites.sockets import MOST_CONNECTIONS, PromptProtocol, listen
 
 SECONDS_TO_FINISH = 5
 
@@ -19,26 +20,38 @@ class PageServer:
     """Bound when made, so that a port in use is an error at once; `run` in any thread, `stop` from any."""
 
     def __init__(
-        self, app: FastAPI, host: str, port: int, certificate: tuple[Path, Path] | None = None
+        self,
+        app: FastAPI,
+        host: str,
+        port: int,
+        certificate: tuple[Path, Path] | None = None,
+        proxies: Iterable[str] = (),
     ) -> None:
-        """`certificate`: the files of the certificate and of its key. Port 0 takes a free one."""
+        """`certificate`: the files of the certificate and of its key. Port 0 takes a free one.
+
+        `proxies` are addresses whose word is taken for whom they speak for, and whether by TLS.
+        """
         if certificate is None and not _is_loopback(host):
             raise ConfigurationError(
                 "host", host, "this machine only (127.0.0.1, ::1, localhost), unless there is a certificate"
             )
         files = certificate or (None, None)
+        trusted = frozenset(proxies)
         config = uvicorn.Config(
             app,
             ssl_certfile=files[0],
             ssl_keyfile=files[1],
-            # Nobody stands in front of this server: an address in a header could only be made up.
-            proxy_headers=False,
+            # Of anybody else, an address in a header could only be made up.
+            proxy_headers=bool(trusted),
+            forwarded_allow_ips=sorted(trusted),
+            http=type("PageProtocol", (PromptProtocol,), {"proxies": trusted}),
+            limit_concurrency=MOST_CONNECTIONS,
             server_header=False,
             access_log=False,
             log_level="warning",
             lifespan="off",
             ws="none",
-            timeout_keep_alive=75,
+            timeout_keep_alive=15,
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
         try:

@@ -42,7 +42,8 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
     images: list[Values] = [
         {"sample": request.sample, "image": f"/images/{request.sample}"} for request in requests
     ]
-    if queue == "disputed":
+    deciding = queue == "disputed"
+    if deciding:
         for image in images:
             image["opinions"] = opinions(store, image["sample"])
     return {
@@ -53,7 +54,8 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         "counts": counts,
         "mine": mine,
         # Only for those who decide, and those who wait: to count them with every answer takes longer.
-        "disputed": len(store.queues.find_disputed()) if queue == "disputed" or not requests else None,
+        "to_decide": len(store.queues.find_decidable(annotator)) if deciding or not requests else None,
+        "disputed": None if requests else len(store.queues.find_disputed()),
         "late": None if requests else store.queues.count_late(),
         "pace": pace(store, annotator),
     }

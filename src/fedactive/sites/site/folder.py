@@ -136,6 +136,11 @@ class Site:
             )
         return pool
 
+    def image_names(self) -> list[str]:
+        """Return the images by number, as of the first start; none before."""
+        file = self.folder / "images.json"
+        return list(json.loads(file.read_text())["images"]) if file.exists() else []
+
     def cache(self, shape: Shape) -> Path:
         return self.folder / CACHE / ("x".join(map(str, shape)) + ".npz")
 

@@ -19,8 +19,8 @@ def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
             folders[:] = _visible(folders)  # where the walk goes on
             for name in (*folders, *_visible(files)):
                 path = Path(folder) / name
-                if path.is_symlink() and leads_out(path, root):
-                    refused.append((path.relative_to(root).as_posix(), "a link that leads out of the folder"))
+                if path.is_symlink() and (astray := leads_astray(path, root)):
+                    refused.append((path.relative_to(root).as_posix(), f"a link that leads {astray}"))
                 elif name in folders:
                     continue
                 elif path.suffix.lower() in ENDINGS:
@@ -42,11 +42,15 @@ def _visible(names: list[str]) -> list[str]:
     return [name for name in names if not name.startswith(".")]
 
 
-def leads_out(path: Path, root: Path) -> bool:
+def leads_astray(path: Path, root: Path) -> str | None:
+    """Say where a path leads if it is not to something inside; None also for what is simply not there."""
     try:
-        return not path.resolve(strict=True).is_relative_to(root)
-    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
-        return True
+        inside = path.resolve(strict=True).is_relative_to(root)
+    except PermissionError:  # what is inside can be read
+        inside = False
+    except (OSError, RuntimeError):  # it ends at what is not there, or leads in a circle
+        return "nowhere" if path.is_symlink() else None
+    return None if inside else "out of the folder"
 
 
 def stamp(path: Path) -> tuple[int, int, int]:

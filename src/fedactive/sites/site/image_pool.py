@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedactive.errors import DataError
 from fedactive.sites.site.image_files import ENDINGS
+from fedactive.sites.site.metadata import without_metadata
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
@@ -61,13 +62,16 @@ class ImagePool:
         return self.report.sentences()
 
     def picture(self, sample: int) -> tuple[bytes, str]:
-        """Return the original of an image for display, and its media type."""
+        """Return the original of an image for display, without its metadata, and its media type."""
         if not 0 <= sample < len(self):
             raise DataError(f"there is no image {sample}: the pool has {len(self)}")
         content = self.original(self.names[sample])
         for start, kind in TYPES.items():
             if content.startswith(start):
-                return content, kind
+                try:
+                    return without_metadata(content), kind
+                except DataError as error:
+                    raise DataError(f"{self.names[sample]} cannot be shown: {error}") from None
         raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")
 
 

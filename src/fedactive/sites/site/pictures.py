@@ -6,27 +6,18 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fedactive.sites.site.image_pool import Pixels, Shape
-
-# How a photo is turned upright, by the number that a camera gives the way it was held.
-UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+from fedactive.sites.site.upright import read_orientation, turn
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
     """Read an image in the wanted shape, with a hash of what it shows; or return why it cannot be read."""
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
-            seen = _with_colours(_upright(image))  # as the browser shows it
+            image.load()
+            seen = _with_colours(turn(image, read_orientation(image)))  # as the browser shows it
             original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
             return fit(seen, shape), original.digest()
     except UnidentifiedImageError:
@@ -35,13 +26,6 @@ def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """Turn a photo upright. Pillow's exif_transpose would rewrite other camera data, and fail on odd ones."""
-    image.load()
-    method = UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    return image if method is None else image.transpose(method)
 
 
 def _with_colours(image: Image.Image) -> Image.Image:

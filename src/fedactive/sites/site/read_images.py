@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_files import find_images, leads_out, stamp
+from fedactive.sites.site.image_files import find_images, leads_astray, stamp
 from fedactive.sites.site.image_pool import (
     ImagePool,
     Pixels,
@@ -34,7 +34,8 @@ from fedactive.sites.site.image_pool import (
 from fedactive.sites.site.pictures import decode, fit
 
 # An earlier version may have decoded the same pictures to other pixels.
-DECODER = hashlib.sha256(files("fedactive.sites.site").joinpath("pictures.py").read_bytes()).hexdigest()
+SOURCES = [files("fedactive.sites.site").joinpath(name) for name in ("pictures.py", "upright.py")]
+DECODER = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
 def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImagePool:
@@ -56,8 +57,8 @@ def read_images(source: Path, shape: Shape, cache: Path | None = None) -> ImageP
 
 def _read_file(root: Path, name: str) -> bytes:
     path = root / name
-    if path.exists() and leads_out(path, root):  # it may have become a link since it was read
-        raise DataError(f"{name} leads out of the folder")
+    if astray := leads_astray(path, root):  # it may have become a link since it was read
+        raise DataError(f"{name} leads {astray}")
     try:
         return path.read_bytes()
     except OSError as error:

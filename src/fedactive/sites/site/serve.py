@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fedactive.files import write_json
 from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.page.app import create_app
+from fedactive.sites.page.known_hosts import find_known_hosts
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.site.folder import THUMBNAIL, Site, log_report
 from fedactive.sites.site.trainer import Trainer
@@ -21,7 +23,14 @@ log = logging.getLogger(__name__)
 
 
 def serve(
-    site: Site, host: str, port: int, certificate: tuple[Path, Path] | None, device: str, guess: bool
+    site: Site,
+    host: str,
+    port: int,
+    certificate: tuple[Path, Path] | None,
+    device: str,
+    guess: bool,
+    known_as: Sequence[str] = (),
+    proxies: Sequence[str] = (),
 ) -> None:
     """Serve until a signal ends it; with `guess` people may see the model's guess of an image."""
     if not (site.folder / "invitation.toml").exists():
@@ -40,9 +49,10 @@ def serve(
             site.classes,
             secret=secret,
             title=site.name,
+            known_hosts=find_known_hosts(host, certificate and certificate[0], known_as),
             guess=trainer.guess if guess else None,
         )
-        page = PageServer(app, host, port, certificate)
+        page = PageServer(app, host, port, certificate, proxies)
         write_json(site.folder / "page.json", {"address": page.address})
         supernode = SuperNode(site.folder, coordinator, trainer.answer)
         log.info("%s: %d images, labelling page at %s", site.name, len(pool), page.address)

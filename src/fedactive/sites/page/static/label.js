@@ -62,12 +62,12 @@ function progress() {
     }
   }
   const decided = counts.requested - counts.pending;
-  const {mine, disputed} = work;  // mine: where several people answer about each image
+  const {mine, to_decide} = work;  // mine: where several people answer about each image
   const deciding = work.queue === "disputed";
-  const done = mine ? mine.answered : decided, left = deciding ? disputed : mine ? mine.left : counts.pending;
+  const done = mine ? mine.answered : decided, left = deciding ? to_decide : mine ? mine.left : counts.pending;
   byId("bar").hidden = deciding;  // how many there will be is unknown
   byId("bar").value = done + left ? done / (done + left) : 0;
-  byId("done").textContent = deciding ? `${disputed} to decide`
+  byId("done").textContent = deciding ? `${to_decide} to decide`
     : mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
     : `${decided} of ${counts.requested} done, ${left} left`;
   byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]

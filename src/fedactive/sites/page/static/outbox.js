@@ -42,7 +42,7 @@ export class Outbox {
         });
         result = await answer.json();
       } catch {}  // no answer, an incomplete one, or one from something else than the site
-      if (result === null || answer.status === 503) {
+      if (result === null || answer.status === 503 || answer.status === 429) {
         const reason = result?.error || "The site does not answer.";
         this.troubled = true;
         this.on.onTrouble(`${reason} ${this.waiting.length} not saved yet; trying again.`);

@@ -26,7 +26,7 @@ addEventListener("keydown", event => {
   if (event.key === "Backspace" && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey) undo();
 });
 
-const facts = work => JSON.stringify([work.state, work.counts, work.round, work.disputed, work.late]);
+const facts = work => JSON.stringify([work.state, work.counts, work.round, work.disputed, work.to_decide, work.late]);
 
 let away = false;
 

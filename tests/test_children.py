@@ -1,0 +1,58 @@
+"""Processes that we start import nothing from the current directory, where anybody's files may lie.
+
+Those of the field are in cli/test_field.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedactive import __version__
+from fedactive.engines.parallel import ParallelEngine
+from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.models import ModelSpec
+from fedactive.record.run_folder import is_finished
+from fedactive.sites.rehearsal import Rehearsal
+from fedactive.sweep.comparison import Comparison
+from fedactive.sweep.crew import Crew
+from support.traps import set_traps
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    imported = set_traps(tmp_path / "traps")
+    monkeypatch.chdir(imported.parent)
+    yield tmp_path
+    assert not imported.exists(), imported.read_text()
+
+
+def test_runs_side_by_side(folder, small):
+    plugin = folder / "mine.py"
+    plugin.write_text("print('a plugin is asked for by name')")
+    experiment = small(strategy="random", rounds=1, fl_rounds=1)
+    Comparison([experiment], 1, plugins=[plugin]).run()
+    assert is_finished(experiment)
+
+
+def test_runs_in_one_process(folder):
+    plugin = folder / "mine.py"
+    plugin.write_text("print('a plugin is asked for by name')")
+    Crew(1, [plugin], folder / "crew.log").dismiss()
+    assert (folder / "crew.log").read_text() == "a plugin is asked for by name\n"
+
+
+def test_commands_of_a_rehearsal(folder):
+    rehearsal = Rehearsal.__new__(Rehearsal)
+    rehearsal.folder, rehearsal.running = folder, {}
+    rehearsal.start("north", "--version")
+    assert rehearsal.running["north"].wait(120) == 0
+    assert (folder / "north.log").read_text() == f"fedactive {__version__}\n"
+
+
+def test_workers_that_train(digits):
+    spec = ModelSpec("cnn4", (1, 8, 8), 10)
+    start = spec.initial_weights(torch.Generator().manual_seed(0))
+    job = LocalJob(start, torch.arange(4), digits.train_labels[:4], epochs=1, rates=(0.01,), shuffle=1)
+    with ParallelEngine(spec, digits, Recipe(), workers=1) as engine:
+        assert engine.train([job])[0].steps == 1
