@@ -118,7 +118,7 @@ def mutants(package: Path, file: str) -> Iterator[Mutant]:
         if isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
             return
         for name, value in ast.iter_fields(node):
-            local = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and name == "body"
+            local = isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body"
             for child in value if isinstance(value, list) else [value]:
                 spared = isinstance(child, ast.keyword) and child.arg == "strict"
                 if isinstance(child, ast.AST) and not spared and name not in LEFT_ALONE:
