@@ -15,7 +15,7 @@ class Dataset:
 
     name: str
     train_inputs: (
-        Tensor  # images: uint8, (N, channels, height, width); features: float32, (N, d), standardised
+        Tensor  # images: uint8, (N, channels, height, width); features: float32, (N, d)
     )
     train_labels: Tensor  # int64, (N,)
     test_inputs: Tensor
