@@ -14,9 +14,7 @@ class Dataset:
     """A labelled dataset with its train and test split. Its samples are images, or features: any vectors."""
 
     name: str
-    train_inputs: (
-        Tensor  # images: uint8, (N, channels, height, width); features: float32, (N, d)
-    )
+    train_inputs: Tensor  # images: uint8, (N, channels, height, width); features: float32, (N, d)
     train_labels: Tensor  # int64, (N,)
     test_inputs: Tensor
     test_labels: Tensor
