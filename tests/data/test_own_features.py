@@ -28,8 +28,15 @@ def arrays(digits):
     return found
 
 
+def but_one(array, row, value):
+    array = array.copy()
+    array[row, 2] = value
+    return array
+
+
 @pytest.fixture
 def file(tmp_path, arrays):
+    arrays["test_features"][::2, 0] += 3  # constant in training only
     np.savez(tmp_path / "vectors.npz", **arrays)
     return tmp_path / "vectors.npz"
 
@@ -48,7 +55,8 @@ def test_features_are_standardised_and_of_one_length(file, arrays, tmp_path):
     seen = Normalise(data.input_shape, data.mean, data.std, torch.device("cpu"))
     train = arrays["train_features"]
     std = train.std(0)
-    assert (std == 0).any()
+    assert std[0] == 0
+    assert LENGTH == 10
     for split in ("train", "test"):  # both by what the training samples are like
         standard = (arrays[f"{split}_features"] - train.mean(0)) / np.where(std > 0, std, 1)
         expected = LENGTH * standard / np.linalg.norm(standard, axis=1, keepdims=True)
@@ -83,6 +91,14 @@ def test_what_cannot_be_used_is_one_sentence(arrays, tmp_path, name, array, mess
     with pytest.raises(DataError) as error:
         load(str(tmp_path / "bad.npz"), tmp_path)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_row_of_a_number_that_is_not_finite_is_named(arrays, tmp_path, value):
+    arrays["test_features"] = but_one(arrays["test_features"], 7, value)
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(DataError, match="test_features hold a number that is not finite, in row 7"):
+        load(str(tmp_path / "bad.npz"), tmp_path)
 
 
 def test_an_array_that_is_missing_is_named(arrays, tmp_path):

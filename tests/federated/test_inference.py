@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 import torch
@@ -67,6 +68,42 @@ def test_the_numbers_do_not_depend_on_threads(threads, name, precision):
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
     assert not found[0][0].requires_grad
+
+
+class Seeing(Tiny):
+    """Keeps which threads called it, with how many of their own, and in which mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, int, bool]] = []
+
+    def embed(self, images):
+        time.sleep(0.05)
+        self.seen.append((threading.get_ident(), torch.get_num_threads(), self.training))
+        return images.flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("images", "cores", "helpers", "own"), [(5000, 2, 2, 1), (5000, 1, 0, 1), (9, 2, 0, 2)]
+)
+def test_batches_go_side_by_side_with_one_thread_each(threads, images, cores, helpers, own):
+    threads(cores)
+    model = Seeing().train()
+    infer(model, torch.zeros(images, 1, 1, 1, dtype=torch.uint8), NORMALISE, "fp32")
+    others = {ident for ident, _, _ in model.seen} - {threading.get_ident()}
+    assert len(others) == helpers
+    assert {(count, training) for _, count, training in model.seen} == {(own, False)}
+
+
+def test_bf16_is_rounded_and_fp32_is_not(threads):
+    threads(2)
+    model = Tiny()
+    model.load_state_dict({"head.weight": torch.tensor([[1.001], [2.003]]), "head.bias": torch.zeros(2)})
+    pixels = torch.full((3000, 1, 1, 1), 255, dtype=torch.uint8)
+    exact, rounded = (infer(model, pixels, NORMALISE, precision)[0] for precision in ("fp32", "bf16"))
+    assert torch.allclose(exact[0], torch.tensor([1.001, 2.003]) * 2.5, rtol=1e-6)
+    assert not torch.equal(exact, rounded)
+    assert torch.allclose(exact, rounded, rtol=0.02)
 
 
 def test_threads_that_begin_later_are_not_held_to_one_core(threads):

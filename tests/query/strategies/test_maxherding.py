@@ -27,6 +27,19 @@ def test_the_choice_is_that_of_the_formula(monkeypatch, seed):
         left.remove(i)
 
 
+def test_similarity_is_a_gaussian_of_unit_vectors(make_pool):
+    x = torch.randn(30, 4, generator=rng(4))
+    pool = make_pool(30, 3, labelled=2, global_embeddings=x)
+    labelled = torch.nn.functional.normalize(pool.labelled("global").embeddings)
+    everything = torch.cat([torch.nn.functional.normalize(x), labelled])
+    for options, sigma in (("", 1.0), ("sigma=0.5", 0.5)):
+        k = torch.exp(-(torch.cdist(everything, everything) ** 2) / sigma**2)
+        gain = (k[:30] - k[30:].amax(0)).clamp_min(0).sum(1)
+        chosen = make_strategy("maxherding", "global", options).select(pool, 1, rng())
+        assert chosen.indices.tolist() == [int(gain.argmax())]
+        assert chosen.scores[0] == pytest.approx(float(gain.amax()), rel=1e-4)
+
+
 def test_the_middle_of_the_largest_blob_without_a_label_comes_first(make_pool):
     x = torch.eye(3).repeat_interleave(torch.tensor([30, 20, 10]), 0)
     pool = make_pool(60, 3, labelled=1, dimensions=3, global_embeddings=x)

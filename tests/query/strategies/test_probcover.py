@@ -3,7 +3,7 @@ import torch
 
 from fedactive.query import make_strategy
 from fedactive.query.kernels import kmeans
-from fedactive.query.strategies.probcover import cover, estimate_radius
+from fedactive.query.strategies.probcover import RADII, cover, estimate_radius
 
 
 def rng(seed=0):
@@ -46,13 +46,18 @@ def test_the_radius_by_counting_balls():
     assert 0 < len([share for share in pure.values() if share >= 0.95]) < 40
 
 
-def test_what_labels_cover_is_not_chosen(make_pool):
-    x = torch.eye(3).repeat_interleave(torch.tensor([30, 20, 10]), 0)
-    pool = make_pool(60, 3, labelled=1, dimensions=3, global_embeddings=x)
+@pytest.mark.parametrize("options", ["delta=0.5", ""])
+def test_what_labels_cover_is_not_chosen(make_pool, options):
+    x = torch.eye(4).repeat_interleave(torch.tensor([30, 25, 20, 10]), 0)
+    x = x + 0.01 * torch.randn(x.shape, generator=rng(2))
+    pool = make_pool(85, 4, labelled=2, dimensions=4, global_embeddings=x)
     labelled = pool.labelled("global")
-    labelled.embeddings.copy_(torch.tensor([[5.0, 0, 0]]))  # its length does not matter
+    labelled.embeddings.copy_(torch.tensor([[5.0, 0, 0, 0], [0, 5, 0, 0]]))  # their length does not matter
     pool.labelled = lambda model: labelled
-    chosen = make_strategy("probcover", "global", "delta=0.5").select(pool, 2, rng())
-    assert [30 <= i < 50 for i in chosen.indices.tolist()] == [True, False]
-    assert chosen.indices[1] >= 50
+    chosen = make_strategy("probcover", "global", options).select(pool, 2, rng())
+    assert 55 <= chosen.indices[0] < 75 <= chosen.indices[1]
     assert chosen.scores.tolist() == [20, 10]
+
+
+def test_radii_go_up_to_the_diameter_of_the_sphere():
+    assert RADII.tolist() == pytest.approx([k / 20 for k in range(1, 41)])

@@ -26,8 +26,9 @@ def test_at_most_twenty_neighbours_count():
 
 def test_clusters_are_served_by_fewest_labels_then_size_and_small_ones_last():
     generator = rng(3)
-    cluster = torch.randint(0, 9, (120,), generator=generator)
-    cluster[:3] = 9  # a small one
+    cluster = torch.randint(0, 8, (120,), generator=generator)
+    cluster[:5] = 8  # five are few
+    cluster[5:11] = 9  # six are not
     score = torch.rand(100, generator=generator)
     found = in_turn(cluster, score, 10, rng()).tolist()
     size = [(cluster == c).sum().item() for c in range(10)]
