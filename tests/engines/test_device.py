@@ -27,3 +27,13 @@ def test_a_gpu_that_torch_cannot_use_is_told_once(tmp_path, monkeypatch):
         assert choose_device("auto") == torch.device("cpu")
     choose_device("auto")  # a second warning would be an error
     assert choose_device("cpu") == torch.device("cpu")
+
+
+def test_one_of_several_gpus_must_be_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(
+        ConfigurationError, match="'cuda:2' was given, allowed is cuda:0 or cuda:1 on this machine"
+    ):
+        choose_device("cuda:2")

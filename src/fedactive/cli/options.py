@@ -51,7 +51,7 @@ Plugins = Annotated[
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on a GPU.", min=1),
+    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
 ]
 
 

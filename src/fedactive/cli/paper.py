@@ -59,7 +59,9 @@ def run(
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
     jobs: Jobs = None,
     trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
-    device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="Train here: auto, cpu, cuda, or some GPUs as in cuda:0,cuda:2.")
+    ] = "auto",
     runs_dir: Annotated[Path, typer.Option(help="Make run folders in this folder.")] = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
@@ -72,9 +74,12 @@ def run(
     from fedactive.paper.estimate import estimate
     from fedactive.paper.reproduce import experiments, first_percent, remaining
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import require_data, share_cores
+    from fedactive.sweep.grid import require_data
+    from fedactive.sweep.here import Here
+    from fedactive.sweep.placement import find_gpus, first_device, share_cores
 
     until, seeds, rows, changes = flags["until"], flags["seeds"], rows_of(flags), changes_of(flags)
+    gpus = find_gpus(device)
     wanted = experiments(
         name,
         until=until,
@@ -83,7 +88,7 @@ def run(
         rhos=split_numbers("rhos", rhos),
         **rows,
         **changes,
-        device=device,
+        device=first_device(gpus),
         runs_dir=runs_dir,
         data_dir=data_dir,
     )
@@ -94,10 +99,11 @@ def run(
     if not comparable:
         print(f"the paper's numbers begin at {first:g}% labelled: there are none to compare these runs with")
     if trial:
-        print(estimate(wanted, missing), flush=True)
+        print(estimate(wanted, missing, gpus=len(gpus)), flush=True)
     if missing:
         with handle_interrupt():
-            finished = Comparison(*share_cores(missing, jobs)).run()
+            shared, jobs = share_cores(missing, jobs, gpus)
+            finished = Comparison(shared, Here(jobs, gpus=gpus)).run()
         report_failures(finished)
     if comparable:
         print(f"now: fedactive paper show {name} --from {quote(runs_dir)}{as_options(changes)}")

@@ -71,7 +71,9 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
     from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import expand, require_data, share_cores
+    from fedactive.sweep.grid import expand, require_data
+    from fedactive.sweep.here import Here
+    from fedactive.sweep.placement import find_gpus, first_device, share_cores
 
     load_plugins(plugin)
     given = {
@@ -79,11 +81,13 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
         for name, text in flags.items()
         if text is not None
     }
-    grid = expand(parse_toml(read_config(config)) | given)
+    values = parse_toml(read_config(config)) | given
+    gpus = find_gpus(values.get("device", "auto"))
+    grid = expand(values | {"device": first_device(gpus)})
     require_data(grid)
-    experiments, jobs = share_cores(grid, jobs)
+    experiments, jobs = share_cores(grid, jobs, gpus)
     with handle_interrupt():
-        finished = Comparison(experiments, jobs, plugin or ()).run()
+        finished = Comparison(experiments, Here(jobs, plugin or (), gpus)).run()
     done = [job.experiment for job in finished if not job.failed]
     if done:
         curves = learning_curves([e.folder for e in done])
