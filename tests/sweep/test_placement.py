@@ -8,7 +8,15 @@ from fedactive.errors import ConfigurationError
 from fedactive.sweep import here, placement
 from fedactive.sweep.here import Here
 from fedactive.sweep.job import Job
-from fedactive.sweep.placement import find_gpus, gpus_among, least_busy, only_gpu, share_cores
+from fedactive.sweep.placement import (
+    find_gpus,
+    gpus_among,
+    least_busy,
+    only_gpu,
+    share_cluster,
+    share_cores,
+    split_devices,
+)
 from support.commands import cli
 
 
@@ -33,11 +41,11 @@ def test_only_gpus_with_numbers_can_be_several(devices):
         gpus_among(devices, 2)
 
 
-@pytest.mark.parametrize("asked", ["cuda:x", "cuda:0,gpu", "cuda:-1", "CUDA", ["cuda:0", "cuda:"]])
+@pytest.mark.parametrize("asked", ["cuda:x", "cuda:0, gpu", "cuda:-1", "CUDA", ["cuda:0", "cuda:"]])
 def test_a_device_that_makes_no_sense_is_one_sentence(asked, monkeypatch):
     monkeypatch.setattr(placement, "choose_device", lambda device: None)
     with pytest.raises(ConfigurationError, match=r"allowed is auto, cpu, cuda, or one GPU as in cuda:1$"):
-        find_gpus(asked)
+        find_gpus(split_devices(asked))
 
 
 def test_the_commands_take_several_devices(tmp_path):
@@ -69,10 +77,27 @@ def test_a_process_sees_its_own_gpu_among_those_that_we_see():
 def test_each_gpu_has_its_runs_at_a_time(small, monkeypatch):
     monkeypatch.setattr(placement, "usable_cores", lambda: 16)
     grid = [small(seed=seed, workers=0) for seed in range(1, 21)]
-    shared, jobs = share_cores(grid, None, gpus=[0, 2])
+    shared, jobs = share_cores(grid, None, gpus=2)
     assert (jobs, shared[0].workers) == (8, 2)
-    assert share_cores(grid, None, gpus=[])[1] == 16
-    assert share_cores(grid, 3, gpus=[0, 1])[1] == 3
+    assert share_cores(grid, None, gpus=0)[1] == 16
+    assert share_cores(grid, 3, gpus=2)[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("runs", "jobs", "cpus", "gpus", "expected"),
+    [
+        (20, None, 8, 0, (8, 0.0)),
+        (3, None, 8, 0, (3, 0.0)),
+        (20, None, 64, 2, (8, 1 / 4)),
+        (4, None, 64, 2, (4, 1 / 2)),  # two on each, not four on one
+        (5, None, 64, 2, (5, 1 / 3)),
+        (20, None, 2, 1, (2, 1 / 2)),
+        (20, 6, 64, 2, (6, 1 / 3)),
+        (20, None, 0, 0, (1, 0.0)),  # machines may join later
+    ],
+)
+def test_a_cluster_is_shared_evenly(runs, jobs, cpus, gpus, expected):
+    assert share_cluster(runs, jobs, cpus, gpus) == expected
 
 
 class FakeCrew:

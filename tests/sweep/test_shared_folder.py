@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -20,6 +21,7 @@ from fedactive.errors import RunError
 from fedactive.laboratory.progress_file import read_milestone
 from fedactive.record import lock
 from fedactive.record.run_folder import Run
+from fedactive.registry import load_plugin
 from fedactive.sweep import comparison
 from fedactive.sweep.claim import claim_path, claim_run
 from fedactive.sweep.comparison import Comparison
@@ -27,6 +29,7 @@ from fedactive.sweep.here import Here
 from fedactive.sweep.job import Job
 from support.commands import COMMAND
 
+SLOW = Path(__file__).parents[1] / "support" / "slow_strategy.py"
 ME = f"{socket.gethostname()}, process {os.getpid()}, since "
 
 
@@ -68,8 +71,9 @@ def test_two_grids_do_each_run_once_and_both_show_all(tmp_path):
 
 
 def test_a_grid_takes_over_from_one_that_was_killed(tmp_path, small):
-    long = small(strategy="random", rounds=6, fl_rounds=10)
-    flags = {"strategy": "random", "rounds": 6, "fl-rounds": 10}
+    load_plugin(SLOW)
+    long = small(strategy="slow", rounds=10, fl_rounds=2)
+    flags = {"plugin": SLOW, "strategy": "slow", "rounds": 10}
     grids = {
         grid.pid: (grid, tmp_path / f"{name}.err")
         for name in "ab"
@@ -78,7 +82,7 @@ def test_a_grid_takes_over_from_one_that_was_killed(tmp_path, small):
     until(lambda: claim_path(long).exists() and claim_path(long).read_text())
     owner = int(re.search(r"process (\d+)", claim_path(long).read_text())[1])
     (killed, _), (heir, said) = grids.pop(owner), *grids.values()
-    waits = rf"random, seed 1: \d+/60 FL rounds  running elsewhere \(.*, process {owner}, since .*\)\nwaiting"
+    waits = rf"slow, seed 1: \d+/20 FL rounds  running elsewhere \(.*, process {owner}, since .*\)\nwaiting"
     until(lambda: re.search(waits, said.read_text()))
     until(lambda: (milestone := read_milestone(long)) and milestone.al_round >= 3)
     killed.kill()
@@ -87,7 +91,7 @@ def test_a_grid_takes_over_from_one_that_was_killed(tmp_path, small):
     resumed = re.search(
         r"resuming after (\d+) FL rounds", (tmp_path / "runs" / "logs" / f"{long.name}.log").read_text()
     )
-    assert int(resumed[1]) >= 20
+    assert int(resumed[1]) >= 4
     assert starts(long.folder) == 2
 
 

@@ -12,6 +12,7 @@ from fedactive.cli.options import (
     SETTINGS,
     Config,
     Jobs,
+    On,
     Plugins,
     example,
     load_plugins,
@@ -59,21 +60,23 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
 @with_flags(SETTINGS)
-def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **flags: str | None) -> None:
+def compare(
+    config: Config = None, plugin: Plugins = None, jobs: Jobs = None, on: On = "here", **flags: str | None
+) -> None:
     """Run a grid of experiments, several at a time, and compare them.
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
     --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
-    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others.
+    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
+    such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
     """
     from fedactive.analysis.curves import learning_curves
     from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.sweep.comparison import Comparison, report_failures
     from fedactive.sweep.grid import expand, require_data
-    from fedactive.sweep.here import Here
-    from fedactive.sweep.placement import find_gpus, first_device, share_cores
+    from fedactive.sweep.workplace import open_workplace
 
     load_plugins(plugin)
     given = {
@@ -82,12 +85,11 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
         if text is not None
     }
     values = parse_toml(read_config(config)) | given
-    gpus = find_gpus(values.get("device", "auto"))
-    grid = expand(values | {"device": first_device(gpus)})
+    workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
+    grid = expand(values | {"device": workplace.device})
     require_data(grid)
-    experiments, jobs = share_cores(grid, jobs, gpus)
     with handle_interrupt():
-        finished = Comparison(experiments, Here(jobs, plugin or (), gpus)).run()
+        finished = Comparison(grid, workplace).run()
     done = [job.experiment for job in finished if not job.failed]
     if done:
         curves = learning_curves([e.folder for e in done])

@@ -37,6 +37,10 @@ class Workplace(Protocol):
     jobs: int  # at a time
     retries: int  # of a run that was lost
 
+    def equip(self, experiments: Sequence[Experiment]) -> list[Experiment]:
+        """Decide how many run at a time, and give each run its share of the machine."""
+        ...
+
     def start(self, job: Job) -> Attempt: ...
     def dismiss(self) -> None: ...
 
@@ -53,10 +57,11 @@ class Comparison:
 
     def run(self) -> list[Job]:
         """Run the grid; failed runs are marked as such, only what stops the comparison itself is raised."""
-        settings = setting_labels([vars(experiment) for experiment in self.experiments])
+        experiments = self.workplace.equip(self.experiments)
+        settings = setting_labels([vars(experiment) for experiment in experiments])
         everything = [
             Job(experiment, ", ".join(filter(None, [setting, caption(experiment)])))
-            for experiment, setting in zip(self.experiments, settings, strict=True)
+            for experiment, setting in zip(experiments, settings, strict=True)
         ]
         self.waiting = [job for job in everything if not job.done]
         todo = list(self.waiting)

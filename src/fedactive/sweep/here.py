@@ -11,10 +11,11 @@ from pathlib import Path
 
 from fedactive.children import environment_of_a_child
 from fedactive.engines import usable_cores
+from fedactive.experiment import Experiment
 from fedactive.sweep.crew import Crew, Turn
 from fedactive.sweep.job import Attempt, Job
 from fedactive.sweep.lifeline import LIFELINE
-from fedactive.sweep.placement import VISIBLE, least_busy, only_gpu
+from fedactive.sweep.placement import VISIBLE, least_busy, only_gpu, share_cores
 
 GPU = "cuda"  # what a process calls the only one that it sees
 
@@ -29,7 +30,7 @@ class RunProcess(subprocess.Popen[bytes]):
 class Here:
     """Starts runs on this machine: on these GPUs, or on the CPU if there are none."""
 
-    jobs: int  # at a time
+    asked: int | None  # runs at a time; None chooses
     plugins: Sequence[Path] = ()
     gpus: Sequence[int] = ()
     # One per GPU and precision, which torch sets for a whole process; and one for each run that lost its own.
@@ -37,6 +38,17 @@ class Here:
     turns: list[tuple[int, Turn]] = field(default_factory=list)  # with the GPU of each
     lifeline: tuple[int, int] = field(default_factory=os.pipe)  # closes when this process ends
     retries = 1  # of a run whose process died
+
+    def __post_init__(self) -> None:
+        self.jobs = self.asked or 1
+
+    @property
+    def device(self) -> str:
+        return f"cuda:{self.gpus[0]}" if self.gpus else "cpu"
+
+    def equip(self, experiments: Sequence[Experiment]) -> list[Experiment]:
+        shared, self.jobs = share_cores(experiments, self.asked, len(self.gpus))
+        return shared
 
     def start(self, job: Job) -> Attempt:
         return self.start_on_gpu(job) if self.gpus else self.start_process(job)

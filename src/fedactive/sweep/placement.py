@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,12 +17,13 @@ RUNS_PER_GPU = 4  # by default
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # the variable of CUDA itself
 
 
-def find_gpus(asked: str | Sequence[str]) -> list[int]:
-    """Return the numbers of the GPUs of this machine that a grid on these devices uses; none: the CPU.
+def split_devices(asked: str | Sequence[str]) -> list[str]:
+    """Read what --device or a configuration file says of a grid: one device, or several GPUs."""
+    return [word.strip() for word in asked.split(",")] if isinstance(asked, str) else list(asked)
 
-    Several devices are a list, or separated by commas.
-    """
-    devices = [word.strip() for word in asked.split(",")] if isinstance(asked, str) else asked
+
+def find_gpus(devices: Sequence[str]) -> list[int]:
+    """Return the numbers of the GPUs of this machine that a grid on these devices uses; none: the CPU."""
     for device in devices:
         choose_device(Experiment(device=device).device)  # one that is not here is an error now
     return gpus_among(devices, torch.cuda.device_count())
@@ -38,10 +40,6 @@ def gpus_among(devices: Sequence[str], count: int) -> list[int]:
     return list(dict.fromkeys(int(device.removeprefix("cuda:")) for device in devices))
 
 
-def first_device(gpus: Sequence[int]) -> str:
-    return f"cuda:{gpus[0]}" if gpus else "cpu"
-
-
 def least_busy(gpus: Sequence[int], in_use: Iterable[int]) -> int:
     """Return the GPU for the next run: the one with the fewest runs now, the first of several."""
     runs = Counter(in_use)
@@ -54,13 +52,23 @@ def only_gpu(gpu: int, visible: str | None) -> dict[str, str]:
 
 
 def share_cores(
-    experiments: Sequence[Experiment], jobs: int | None, gpus: Sequence[int]
+    experiments: Sequence[Experiment], jobs: int | None, gpus: int
 ) -> tuple[list[Experiment], int]:
     """Give each run its share of the cores, and return how many run at a time; `jobs` None chooses.
 
     On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
     """
     if jobs is None:
-        jobs = min(RUNS_PER_GPU * len(gpus) or usable_cores(), len(experiments))
+        jobs = min(RUNS_PER_GPU * gpus or usable_cores(), len(experiments))
     workers = max(1, usable_cores() // jobs)
     return [replace(e, workers=e.workers or workers) for e in experiments], jobs
+
+
+def share_cluster(runs: int, jobs: int | None, cpus: int, gpus: int) -> tuple[int, float]:
+    """Return how many runs a cluster does at a time, and what share of a GPU each has.
+
+    Each needs a core. All GPUs have the same number of runs, or one less: Ray would fill one first.
+    """
+    most = min(cpus, RUNS_PER_GPU * gpus) if gpus else cpus
+    jobs = max(1, min(runs, jobs or most))
+    return jobs, 1 / math.ceil(jobs / gpus) if gpus else 0.0
