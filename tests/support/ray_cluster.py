@@ -13,15 +13,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 @contextmanager
-def cluster(*nodes: dict[str, int]) -> Iterator[str]:
-    """Start the nodes, and yield the address of the cluster."""
+def cluster(folder: Path, *nodes: dict[str, int]) -> Iterator[str]:
+    """Start the nodes, whose temporary files go to this folder, and yield the address of the cluster."""
     command = [sys.executable, __file__, *map(json.dumps, nodes)]
-    quiet = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+    # Ray's own lie elsewhere: the names of sockets are short.
+    variables = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "TMPDIR": str(folder), "RAY_TMPDIR": "/tmp"}
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", env=os.environ | quiet
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", env=os.environ | variables
     )
     assert process.stdin
     assert process.stdout

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.laboratory.progress_file import read_milestone
 from fedactive.laboratory.run import run
 from fedactive.registry import load_plugin
@@ -41,9 +42,9 @@ def until(condition, process, seconds=60):
 
 
 @pytest.fixture(scope="module")
-def address():
+def address(tmp_path_factory):
     """Where two nodes are; the second says that it has GPUs."""
-    with cluster({"num_cpus": 1}, {"num_cpus": 2, "num_gpus": 2}) as there:
+    with cluster(tmp_path_factory.mktemp("ray"), {"num_cpus": 1}, {"num_cpus": 2, "num_gpus": 2}) as there:
         yield there
 
 
@@ -113,8 +114,9 @@ def test_each_run_has_a_gpu_of_those_that_nodes_declare(tmp_path, address):
     assert all(line.startswith("2 fedactive: device: 'cuda' was given") for line in lines)
 
 
-def test_an_errand_goes_on_from_what_came_back(small, tmp_path):
+def test_an_errand_goes_on_from_what_came_back(small, tmp_path, monkeypatch):
     """As on a worker; with a plugin, and with the parts of a run that was stopped."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     plugin = (tmp_path / "mine.py", b"from fedactive.query import STRATEGIES, register\n@register\nclass Mine(STRATEGIES['random']):\n    name = 'mine'\n")  # fmt: skip
     plugin[0].write_bytes(plugin[1])
     half = small(strategy="random", rounds=1)
@@ -148,3 +150,11 @@ def test_ray_chooses_the_gpus_itself(device):
 def test_there_are_two_places():
     with pytest.raises(ConfigurationError, match=r"on: 'rya' was given, .* did you mean 'ray'"):
         open_workplace("rya", "auto", None)
+
+
+def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for module in ("fedactive.sweep.on_ray", "fedactive.laboratory.on_ray"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(UserError, match=r"ray is missing: pip install 'fedactive\[simulation\]' brings it"):
+        open_workplace("ray", "auto", None)
