@@ -6,9 +6,10 @@ fetch the files that change. If the worker dies, another one goes on from the la
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,12 @@ class OnRay:
         self.device = "cuda" if self.gpus else "cpu"
         self.asked, self.jobs, self.share = jobs, 1, 0.0
         self.plugins = [(path.name, path.read_bytes()) for path in plugins]
+        self.remarks = ExitStack()
 
     def equip(self, experiments: Sequence[Experiment]) -> list[Experiment]:
         self.jobs, self.share = share_cluster(len(experiments), self.asked, self.cpus, self.gpus)
+        # From here on Ray prints what it has to say of lost machines, and not among our tables.
+        self.remarks.enter_context(redirect_stdout(sys.stderr))
         return [replace(e, workers=e.workers or 1) for e in experiments]
 
     def start(self, job: Job) -> Attempt:
@@ -61,6 +65,7 @@ class OnRay:
 
     def dismiss(self) -> None:
         ray.shutdown()
+        self.remarks.close()
 
 
 class RayTurn:
