@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from fedactive.errors import ConfigurationError
 from fedactive.sweep import here, placement
@@ -41,9 +42,9 @@ def test_only_gpus_with_numbers_can_be_several(devices):
         gpus_among(devices, 2)
 
 
-@pytest.mark.parametrize("asked", ["cuda:x", "cuda:0, gpu", "cuda:-1", "CUDA", ["cuda:0", "cuda:"]])
+@pytest.mark.parametrize("asked", ["cuda:x", "cuda:0, gpu", "cuda:-1", "CUDA", ["cuda:0", "cuda:"], 1])
 def test_a_device_that_makes_no_sense_is_one_sentence(asked, monkeypatch):
-    monkeypatch.setattr(placement, "choose_device", lambda device: None)
+    monkeypatch.setattr(placement, "choose_device", torch.device)
     with pytest.raises(ConfigurationError, match=r"allowed is auto, cpu, cuda, or one GPU as in cuda:1$"):
         find_gpus(split_devices(asked))
 
@@ -56,6 +57,14 @@ def test_the_commands_take_several_devices(tmp_path):
             done.stderr
             == "fedactive: device: 'cuda:0,cpu' was given, allowed is one device, or GPUs as in cuda:0,cuda:2\n"
         )
+
+
+def test_gpus_that_torch_cannot_use_do_not_count(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(placement, "choose_device", lambda device: torch.device("cpu"))
+    assert find_gpus(["auto"]) == []
+    monkeypatch.setattr(placement, "choose_device", lambda device: torch.device("cuda"))
+    assert find_gpus(["auto"]) == [0, 1]
 
 
 def test_runs_go_to_the_gpu_with_the_fewest():

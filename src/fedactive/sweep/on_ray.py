@@ -89,6 +89,7 @@ class RayTurn:
         self.result: Any = self.actor.run.remote()
         self.parcel: Any = None  # on its way
         self.fetched = time.monotonic()
+        self.met = False  # whether the worker has answered
 
     def poll(self) -> int | None:
         if self.code is not None:
@@ -97,6 +98,7 @@ class RayTurn:
             self.fetch()
             if is_ready(self.result):
                 code = ray.get(self.result)
+                self.met = True
                 write_parcel(self.runs_dir, ray.get(self.parcel) if self.parcel else {})
                 write_parcel(self.runs_dir, ray.get(self.actor.changed.remote()))
                 self.end(code)
@@ -113,15 +115,16 @@ class RayTurn:
         """Write the files that have come, and ask for those that change next."""
         if self.parcel and is_ready(self.parcel):
             write_parcel(self.runs_dir, ray.get(self.parcel))
-            self.parcel, self.fetched = None, time.monotonic()
+            self.parcel, self.fetched, self.met = None, time.monotonic(), True
         if not self.parcel and time.monotonic() >= self.fetched + SECONDS_BETWEEN_PARCELS:
             self.parcel = self.actor.changed.remote()
 
     def end(self, code: int) -> None:
         """End the worker, and let go of the folder."""
         self.code = code
-        with suppress(RayError):  # it may have died, or hang
-            ray.get(self.actor.leave.remote(), timeout=SECONDS_TO_LEAVE)
+        if self.met:  # or Ray may still look for a place for it
+            with suppress(RayError):  # it may have died, or hang
+                ray.get(self.actor.leave.remote(), timeout=SECONDS_TO_LEAVE)
         ray.kill(self.actor)
         if self.lock is not None:
             self.lock.close()

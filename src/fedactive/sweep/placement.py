@@ -17,16 +17,16 @@ RUNS_PER_GPU = 4  # by default
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # the variable of CUDA itself
 
 
-def split_devices(asked: str | Sequence[str]) -> list[str]:
+def split_devices(asked: object) -> list[str]:
     """Read what --device or a configuration file says of a grid: one device, or several GPUs."""
-    return [word.strip() for word in asked.split(",")] if isinstance(asked, str) else list(asked)
+    return [str(word).strip() for word in (asked if isinstance(asked, list) else str(asked).split(","))]
 
 
 def find_gpus(devices: Sequence[str]) -> list[int]:
     """Return the numbers of the GPUs of this machine that a grid on these devices uses; none: the CPU."""
-    for device in devices:
-        choose_device(Experiment(device=device).device)  # one that is not here is an error now
-    return gpus_among(devices, torch.cuda.device_count())
+    # One that is not here is an error now. There may be GPUs that torch cannot use.
+    usable = [choose_device(Experiment(device=device).device).type == "cuda" for device in devices]
+    return gpus_among(devices, torch.cuda.device_count() if any(usable) else 0)
 
 
 def gpus_among(devices: Sequence[str], count: int) -> list[int]:

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from fedactive.sweep.on_ray import OnRay
 
 
-def open_workplace(
-    on: str, devices: str | Sequence[str], jobs: int | None, plugins: Sequence[Path] = ()
-) -> Here | OnRay:
-    """Find what runs are done on; what is not there is an error now."""
+def open_workplace(on: str, devices: object, jobs: int | None, plugins: Sequence[Path] = ()) -> Here | OnRay:
+    """Find what runs are done on; what is not there is an error now. `devices` is as a user gives them."""
     chosen = split_devices(devices)
     if on == "here":
         return Here(jobs, plugins, find_gpus(chosen))
