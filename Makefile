@@ -48,7 +48,7 @@ types: setup
 
 # Three at a time for two cores: many tests wait for processes that they have started.
 unit: setup browser
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --dist worksteal
 
 reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	@for file in docs/REPRODUCTION.md results/runs.parquet; do \

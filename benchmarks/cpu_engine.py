@@ -47,7 +47,7 @@ def engine_inference(engine: Engine, data: Dataset) -> Callable[[], None]:
     weights = SPEC.initial_weights(torch.Generator().manual_seed(0))
 
     def run() -> None:
-        engine.infer(weights, data.train_images)
+        engine.infer(weights, data.train_inputs)
 
     return run
 

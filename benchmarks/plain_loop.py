@@ -65,7 +65,7 @@ def plain_loop(
     data: Dataset, clients: list[Tensor], loader_processes: int, device: str = "cpu"
 ) -> Callable[[], None]:
     """Training of all clients for one epoch, one after another."""
-    images = data.train_images.permute(0, 2, 3, 1).contiguous().numpy()
+    images = data.train_inputs.permute(0, 2, 3, 1).contiguous().numpy()
     held = [PilImages(images[c.numpy()], data.train_labels[c].tolist()) for c in clients]
     model = plain_model().to(device)
 
@@ -86,7 +86,7 @@ def plain_inference(data: Dataset) -> Callable[[], None]:
     """Evaluation of all images, 512 at a time."""
     model = plain_model().eval()
     mean, std = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
-    images = data.train_images.float().div(255).sub_(mean).div_(std)
+    images = data.train_inputs.float().div(255).sub_(mean).div_(std)
 
     @torch.inference_mode()
     def run() -> None:

@@ -115,7 +115,7 @@ def measure(experiment: Experiment, dealt: Split, engine: TrainedOnce, labelled:
 
 def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, epochs: int) -> None:
     data, source = cifar10(data_dir)
-    data = dataclasses.replace(data, test_images=data.test_images[:64], test_labels=data.test_labels[:64])
+    data = dataclasses.replace(data, test_inputs=data.test_inputs[:64], test_labels=data.test_labels[:64])
     # The paper's split whatever `clients` is, of which the first ones are measured.
     whole = split(Experiment(dataset="cifar10", clients=PAPER_CLIENTS), data.train_labels, CLASSES)
     dealt = Split(whole.pools[:clients], whole.first[:clients], whole.budget)
@@ -140,7 +140,7 @@ def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, e
             device=device,
         )
 
-    spec = ModelSpec("cnn4", data.image_shape, CLASSES)
+    spec = ModelSpec("cnn4", data.input_shape, CLASSES)
     recipe = Recipe(precision=experiment("logo", "both", 1).precision)
     rows = [(s, selector) for s in STRATEGIES_OF_THE_TABLE for selector in STRATEGIES[s].selectors]
     with make_engine(spec, data, recipe, device, 0, clients) as engine:

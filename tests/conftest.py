@@ -24,6 +24,11 @@ from support.browser import Browser, missing
 from support.lacking import NO_GPU, lacking
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that wait for many processes: others run meanwhile, and nothing is left to wait for."""
+    items.sort(key=lambda item: item.path.name not in ("test_flower.py", "test_on_ray.py"))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line how many tests want a GPU: as if they were skipped in one place."""
     for report in terminalreporter.stats.get("skipped", []):

@@ -146,7 +146,7 @@ def test_the_finetuned_model_is_trained_from_the_global_one(federation, monkeypa
 class Echo:
     """An engine whose models give back their own number and the images they are shown."""
 
-    dataset = SimpleNamespace(train_images=torch.arange(10)[:, None])
+    dataset = SimpleNamespace(train_inputs=torch.arange(10)[:, None])
     spec = SimpleNamespace(classes=4)
     device = torch.device("cpu")
 

@@ -163,7 +163,7 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     write_own_file(tmp_path / "x.npz")
     e = Experiment.from_toml('dataset = "~/x.npz"\ndata_dir = "~/data"', runs_dir="~/runs")
     assert (e.data_dir, e.runs_dir) == (tmp_path / "data", tmp_path / "runs")
-    assert load(e.dataset, e.data_dir, e.dataset_sha256).image_shape == (1, 8, 8)
+    assert load(e.dataset, e.data_dir, e.dataset_sha256).input_shape == (1, 8, 8)
 
 
 def test_a_run_is_known_by_name_and_content_of_the_file_and_not_by_its_place(tmp_path):

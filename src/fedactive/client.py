@@ -187,7 +187,7 @@ def make_pools(
     clients: Sequence[Client], engine: Engine, models: dict[str, list[Weights]], strategy: Strategy
 ) -> list[Pool]:
     """Make what the strategy sees of each client; `models` has the clients' weights by the model's name."""
-    images = engine.dataset.train_images
+    images = engine.dataset.train_inputs
     unlabelled = [client.unlabelled for client in clients]
     labelled = [client.labelled for client in clients]
 

@@ -189,7 +189,7 @@ def test_thumbnails_are_the_queried_images(made, digits):
     runs, page = made
     table = selections(runs.configuration.iloc[0])
     query = table[(table["al_round"] == 2) & (table["client"] == 0)].iloc[0]
-    image = digits.train_images[int(query["sample"])].numpy()
+    image = digits.train_inputs[int(query["sample"])].numpy()
     assert f'<img src="{png(image)}" alt="{digits.classes[int(query["label"])]}"' in page
     assert "Images are shown in the first setting of digits only." in page
     assert page.count("<img ") <= 2 * 100

@@ -20,9 +20,9 @@ def test_runs_of_earlier_versions_know_the_digits_by_their_fingerprint(digits: D
 
 
 def test_other_labels_or_other_images_are_another_dataset(digits: Dataset):
-    others = [changed(digits, part, 97) for part in ("train_images", "test_images")]
+    others = [changed(digits, part, 97) for part in ("train_inputs", "test_inputs")]
     others += [changed(digits, part, 5) for part in ("train_labels", "test_labels")]
-    others += [replace(digits, test_images=digits.test_images.flatten(2)[..., None])]
+    others += [replace(digits, test_inputs=digits.test_inputs.flatten(2)[..., None])]
     found = {dataset.fingerprint for dataset in (digits, *others)}
     assert len(found) == 6
     assert replace(digits, name="another").fingerprint == digits.fingerprint
@@ -30,7 +30,7 @@ def test_other_labels_or_other_images_are_another_dataset(digits: Dataset):
 
 def test_all_tensors_move_to_a_device(digits: Dataset):
     moved = digits.to(torch.device("meta"))
-    parts = ("train_images", "train_labels", "test_images", "test_labels")
+    parts = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     assert {getattr(moved, part).device.type for part in parts} == {"meta"}
-    assert moved.image_shape == digits.image_shape == (1, 8, 8)
+    assert moved.input_shape == digits.input_shape == (1, 8, 8)
     assert (moved.name, moved.classes) == (digits.name, digits.classes)

@@ -109,7 +109,7 @@ def test_the_official_files_arrive_and_load_without_a_warning(
     assert "svhn is now in" in download("svhn", folder)
     assert capfd.readouterr() == ("", "")  # without a progress bar, nothing is printed
     assert everything_in(folder) == ["test_32x32.mat", "train_32x32.mat"]
-    assert len(load("svhn", folder).train_images) == 60
+    assert len(load("svhn", folder).train_inputs) == 60
 
 
 def test_what_is_there_already_is_not_fetched_again(svhn: Server, tmp_path: Path):
@@ -125,7 +125,7 @@ def test_only_the_file_that_is_not_official_is_replaced(svhn: Server, tmp_path: 
     (tmp_path / "test_32x32.mat").write_bytes(b"damaged")
     download("svhn", tmp_path)
     assert svhn.asked == ["test_32x32.mat"]
-    assert len(load("svhn", tmp_path).test_images) == 2
+    assert len(load("svhn", tmp_path).test_inputs) == 2
 
 
 def test_a_body_that_stops_half_way(svhn: Server, tmp_path: Path):
@@ -228,7 +228,7 @@ def test_a_kill_leaves_no_dataset_and_the_next_download_works(
     files = (OfficialFile("octmnist.npz", checksum, url),)
     monkeypatch.setitem(DATASETS, "octmnist", replace(card, layouts=(replace(card.layouts[0], files=files),)))
     download("octmnist", tmp_path)
-    assert len(load("octmnist", tmp_path).train_images) == 100
+    assert len(load("octmnist", tmp_path).train_inputs) == 100
 
 
 # The archive of CIFAR-10 ---------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_an_archive_gives_its_expected_members_and_nothing_else(
     names = [f"cifar-10-batches-bin/{file.name}" for file in DATASETS["cifar10"].layouts[0].files]
     assert everything_in(folder) == sorted(["cifar-10-batches-bin", *names])
     assert everything_in(tmp_path / "outer")[0] == "data"
-    assert len(load("cifar10", folder).train_images) == 20
+    assert len(load("cifar10", folder).train_inputs) == 20
 
 
 @pytest.mark.parametrize(

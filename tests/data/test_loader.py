@@ -41,33 +41,33 @@ def make_official(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path) -> N
 
 def test_digits_need_no_folder():
     dataset = load("digits", Path("does-not-exist"))
-    assert dataset.image_shape == (1, 8, 8)
-    assert dataset.train_images.dtype == torch.uint8
+    assert dataset.input_shape == (1, 8, 8)
+    assert dataset.train_inputs.dtype == torch.uint8
     assert dataset.train_labels.dtype == torch.int64
-    assert len(dataset.train_images) + len(dataset.test_images) == 1797
+    assert len(dataset.train_inputs) + len(dataset.test_inputs) == 1797
 
 
 @pytest.mark.parametrize("write", [builders.write_cifar10_binary, builders.write_cifar10_python])
 def test_cifar10_in_either_form(tmp_path: Path, write):
     pictures, labels = write(tmp_path)
     dataset = load_unofficial("cifar10", tmp_path)
-    assert np.array_equal(dataset.train_images.numpy(), pictures)
+    assert np.array_equal(dataset.train_inputs.numpy(), pictures)
     assert np.array_equal(dataset.train_labels.numpy(), labels)
-    assert len(dataset.test_images) == 3
+    assert len(dataset.test_inputs) == 3
     assert dataset.classes[3] == "cat"
 
 
 def test_cifar10_binary_is_preferred(tmp_path: Path):
     builders.write_cifar10_binary(tmp_path, per_batch=1)
     builders.write_cifar10_python(tmp_path, per_batch=2)
-    assert len(load_unofficial("cifar10", tmp_path).train_images) == 5
+    assert len(load_unofficial("cifar10", tmp_path).train_inputs) == 5
 
 
 def test_a_complete_copy_is_preferred_to_an_incomplete_one(tmp_path: Path):
     builders.write_cifar10_binary(tmp_path, per_batch=1)
     builders.write_cifar10_python(tmp_path, per_batch=2)
     (tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
-    assert len(load_unofficial("cifar10", tmp_path).train_images) == 10
+    assert len(load_unofficial("cifar10", tmp_path).train_inputs) == 10
 
 
 def test_an_official_copy_is_preferred_to_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -79,7 +79,7 @@ def test_an_official_copy_is_preferred_to_a_damaged_one(tmp_path: Path, monkeypa
     official, other = DATASETS["cifar10"].layouts
     monkeypatch.setitem(DATASETS, "cifar10", replace(card, layouts=(other, official)))
     (tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin").write_bytes(b"cut off")
-    assert len(load("cifar10", tmp_path).train_images) == 10
+    assert len(load("cifar10", tmp_path).train_inputs) == 10
     assert {report.problem for report in check("cifar10", tmp_path)} == {None}
 
 
@@ -90,8 +90,8 @@ def test_svhn_is_contiguous_although_its_file_is_not(tmp_path: Path, folder: str
     for split in ("train", "test"):
         builders.write_svhn(tmp_path / folder / f"{split}_32x32.mat", pictures, labels)
     dataset = load_unofficial("svhn", tmp_path)
-    assert dataset.train_images.is_contiguous()
-    assert np.array_equal(dataset.train_images.numpy(), pictures)
+    assert dataset.train_inputs.is_contiguous()
+    assert np.array_equal(dataset.train_inputs.numpy(), pictures)
     assert dataset.test_labels.tolist() == [0, 1, 2, 3]
 
 
@@ -104,10 +104,10 @@ def test_every_medmnist(tmp_path: Path, name: str, in_own_folder: bool):
     arrays = builders.medmnist_arrays(channels=card.channels, classes=len(card.classes))
     np.savez_compressed(tmp_path / folder / f"{name}.npz", **arrays)
     dataset = load_unofficial(name, tmp_path)
-    assert dataset.image_shape == (card.channels, 28, 28)
-    assert dataset.train_images.is_contiguous()
+    assert dataset.input_shape == (card.channels, 28, 28)
+    assert dataset.train_inputs.is_contiguous()
     assert dataset.mean == (0.5,) * card.channels
-    assert (len(dataset.train_images), len(dataset.test_images)) == (6, 8)
+    assert (len(dataset.train_inputs), len(dataset.test_inputs)) == (6, 8)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -127,9 +127,9 @@ def test_idx_files_are_found_where_others_leave_them(tmp_path: Path, name: str, 
     data_dir = tmp_path / "data"
     builders.write_idx(data_dir / folder, packed)
     dataset = load_unofficial(name, data_dir)
-    assert dataset.image_shape == (1, 28, 28)
+    assert dataset.input_shape == (1, 28, 28)
     assert dataset.train_labels.tolist() == [0, 1, 2, 3, 4]
-    assert len(dataset.test_images) == 3
+    assert len(dataset.test_inputs) == 3
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ BAD_ARRAYS = {
     "no images": ("train_images", np.zeros((0, 28, 28, 3), np.uint8), "train_images are empty"),
     "one number": ("train_images", np.uint8(3), "train_images are empty"),
     "float labels": ("train_labels", np.zeros((6, 1)), "train_labels are float64, expected integers"),
-    "several labels": ("train_labels", np.zeros((6, 14), np.uint8), "expected one label per image"),
+    "several labels": ("train_labels", np.zeros((6, 14), np.uint8), "expected one label per sample"),
     "high label": (
         "test_labels",
         np.full((8, 1), 7, np.uint8),

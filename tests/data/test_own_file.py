@@ -31,12 +31,12 @@ def test_it_is_a_dataset_like_any_other(tmp_path: Path):
     path = write(tmp_path / "mine.npz")
     arrays = builders.medmnist_arrays(count=14)
     data = load(str(path), NOWHERE)
-    assert (data.name, data.image_shape) == ("mine", (3, 28, 28))
+    assert (data.name, data.input_shape) == ("mine", (3, 28, 28))
     assert data.classes == ("0", "1", "2", "3", "4", "5", "6")
-    assert np.array_equal(data.train_images.permute(0, 2, 3, 1).numpy(), arrays["train_images"])
+    assert np.array_equal(data.train_inputs.permute(0, 2, 3, 1).numpy(), arrays["train_images"])
     assert data.train_labels.tolist() == arrays["train_labels"][:, 0].tolist()
-    assert len(data.test_images) == 16
-    assert data.train_images.is_contiguous()
+    assert len(data.test_inputs) == 16
+    assert data.train_inputs.is_contiguous()
 
 
 @pytest.mark.parametrize("shape", [(9, 12), (9, 12, 1), (9, 12, 3)])
@@ -45,8 +45,8 @@ def test_grey_or_colour_and_not_only_squares(tmp_path: Path, shape: tuple[int, .
     labels = {f"{split}_labels": builders.labels(10, 2) for split in ("train", "test")}
     np.savez(tmp_path / "mine.npz", **images, **labels)  # no validation split either, and labels (n,)
     data = load(str(tmp_path / "mine.npz"), NOWHERE)
-    assert data.image_shape == (shape[2] if len(shape) == 3 else 1, 9, 12)
-    assert len(data.mean) == len(data.std) == data.image_shape[0]
+    assert data.input_shape == (shape[2] if len(shape) == 3 else 1, 9, 12)
+    assert len(data.mean) == len(data.std) == data.input_shape[0]
 
 
 def test_classes_may_have_names(tmp_path: Path):
@@ -206,8 +206,8 @@ def test_content_decides_and_not_the_place(tmp_path: Path):
     write(path, train_images=builders.images(14, 28, 28, 3, seed=5))
     assert short_digest(path) != content
     assert torch.equal(
-        load(str(path), elsewhere, content).train_images,
-        load(str(elsewhere / "mine.npz"), NOWHERE).train_images,
+        load(str(path), elsewhere, content).train_inputs,
+        load(str(elsewhere / "mine.npz"), NOWHERE).train_inputs,
     )
     with pytest.raises(DataError, match=rf"mine\.npz: not the same file: its SHA-256 .*expected {content}"):
         load(str(path), NOWHERE, content)

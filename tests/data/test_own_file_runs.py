@@ -29,7 +29,7 @@ def mine(tmp_path: Path, digits: Dataset) -> Path:
     """The digits, 12 pixels wide, as a researcher might save them."""
     arrays = {}
     for split in ("train", "test"):
-        images = getattr(digits, f"{split}_images")[:400, 0].numpy()
+        images = getattr(digits, f"{split}_inputs")[:400, 0].numpy()
         arrays[f"{split}_images"] = np.pad(images, [(0, 0), (0, 0), (2, 2)])
         arrays[f"{split}_labels"] = getattr(digits, f"{split}_labels")[:400].numpy()
     path = tmp_path / "mine.npz"

@@ -17,13 +17,13 @@ def normalised(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def test_every_channel_has_its_own_mean_and_deviation():
-    inputs = Normalise(MEAN, STD, torch.device("cpu"))(PIXELS)
+    inputs = Normalise(PIXELS.shape[1:], MEAN, STD, torch.device("cpu"))(PIXELS)
     assert inputs.dtype == torch.float32
     assert inputs.numpy() == pytest.approx(normalised(PIXELS).numpy(), abs=1e-6)
     assert inputs.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_only_the_images_that_are_named_are_mirrored():
-    inputs = Normalise(MEAN, STD, torch.device("cpu"))(PIXELS, torch.tensor([False, True]))
+    inputs = Normalise(PIXELS.shape[1:], MEAN, STD, torch.device("cpu"))(PIXELS, torch.tensor([False, True]))
     mirrored = torch.stack([PIXELS[0], PIXELS[1, :, :, [4, 3, 2, 1, 0]]])
     assert inputs.numpy() == pytest.approx(normalised(mirrored).numpy(), abs=1e-6)

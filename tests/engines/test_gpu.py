@@ -67,7 +67,7 @@ def test_it_agrees_with_the_sequential_engine(model, precision, tolerance, chang
 def test_inference_agrees_with_the_sequential_engine():
     spec, data, recipe = ModelSpec("cnn4", (3, 32, 32), 10), noise(), Recipe(precision="tf32")
     weights = jobs(spec, (1,))[0].start
-    pixels = data.train_images.to(GPU)
+    pixels = data.train_inputs.to(GPU)
     expected = SequentialEngine(spec, data, recipe, GPU).infer(weights, pixels)
     with BatchedEngine(spec, data, recipe, GPU) as engine:
         for one, other in zip(expected, engine.infer(weights, pixels), strict=True):
@@ -78,7 +78,7 @@ def test_an_evaluation_counts_what_inference_says():
     spec, data, recipe = ModelSpec("cnn4", (3, 32, 32), 10), noise(), Recipe(precision="bf16")
     weights = jobs(spec, (1,))[0].start
     with BatchedEngine(spec, data, recipe, GPU) as engine:
-        logits, _ = engine.infer(weights, data.test_images.to(GPU))
+        logits, _ = engine.infer(weights, data.test_inputs.to(GPU))
         found, wanted = engine.evaluate(weights), evaluate(logits.cpu(), data.test_labels, 10)
     assert (found.tested, found.right, found.predicted) == (wanted.tested, wanted.right, wanted.predicted)
     assert found.loss == pytest.approx(wanted.loss)
@@ -89,9 +89,9 @@ class Masked(Classifier):
 
     name, summary, paper = "masked", "", ""
 
-    def __init__(self, image_shape, classes):
+    def __init__(self, input_shape, classes):
         super().__init__()
-        self.layer = nn.Linear(image_shape[0], 6)
+        self.layer = nn.Linear(input_shape[0], 6)
         self.head = nn.Linear(6, classes)
         self.register_buffer("table", torch.linspace(1, 2, 6, dtype=torch.float64))
         self.register_buffer("mask", torch.tensor([True, False, True, True, False, True]))

@@ -73,12 +73,12 @@ def test_training_changes_parameters_and_buffers_and_leaves_the_start_alone(engi
 def test_inference_is_the_same_whatever_the_batch(engines, digits):
     sequential, _ = engines
     weights = jobs(digits, sizes=(1,))[0].start
-    logits, z = sequential.infer(weights, digits.test_images)
-    some, _ = sequential.infer(weights, digits.test_images[:7])
+    logits, z = sequential.infer(weights, digits.test_inputs)
+    some, _ = sequential.infer(weights, digits.test_inputs[:7])
     assert logits.shape == (len(digits.test_labels), 10)
     assert z.shape[1] == 64
     assert torch.allclose(logits[:7], some, atol=1e-2 if sequential.recipe.precision == "bf16" else 1e-5)
-    assert sequential.infer(weights, digits.test_images[:0])[0].shape == (0, 10)
+    assert sequential.infer(weights, digits.test_inputs[:0])[0].shape == (0, 10)
 
 
 def test_torch_threads_are_given_back(engines, digits):

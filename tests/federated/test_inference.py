@@ -8,7 +8,7 @@ from fedactive.federated.inference import infer
 from fedactive.models import MODELS, ModelSpec
 from support.tiny import Tiny
 
-NORMALISE = Normalise([0.5], [0.2], torch.device("cpu"))
+NORMALISE = Normalise((1, 1, 1), [0.5], [0.2], torch.device("cpu"))
 
 
 class Counting(Tiny):

@@ -114,7 +114,7 @@ def watch(recipe=PLAIN, draws=False, **job):
     start = {"head.weight": torch.ones(2, 1), "head.bias": torch.zeros(2), "idle.weight": torch.ones(1, 1)}
     values = {"samples": torch.arange(5), "labels": torch.tensor([0, 1, 0, 1, 0])}
     values |= {"epochs": 2, "rates": (0.1,) * 10, "shuffle": 3} | job
-    normalise = Normalise([0.0], [1 / 255], torch.device("cpu"))
+    normalise = Normalise((1, 1, 2), [0.0], [1 / 255], torch.device("cpu"))
     return model, train(model, pixels, normalise, recipe, LocalJob(start=start, **values))
 
 

@@ -114,9 +114,9 @@ class Odd(Classifier):
 
     name, summary, paper = "odd", "", ""
 
-    def __init__(self, image_shape, classes):
+    def __init__(self, input_shape, classes):
         super().__init__()
-        self.layer = nn.Linear(int(np.prod(image_shape)), 6)
+        self.layer = nn.Linear(int(np.prod(input_shape)), 6)
         self.head = nn.Linear(6, classes)
 
     def embed(self, images):
@@ -132,8 +132,8 @@ def with_buffers(model):
 def odd(change):
     """A registered model that `change` has changed."""
 
-    def __init__(self, image_shape, classes):  # noqa: N807
-        Odd.__init__(self, image_shape, classes)
+    def __init__(self, input_shape, classes):  # noqa: N807
+        Odd.__init__(self, input_shape, classes)
         change(self)
 
     return register(type("Changed", (Odd,), {"__init__": __init__, "name": "odd"}))
@@ -231,4 +231,7 @@ def test_a_model_of_the_users_own_script_is_trained_without_workers(digits):
 
 def test_normalise_is_what_models_see():
     """Images reach a model normalised: mean 0.5 and deviation 0.5 of pixels make -1 of black."""
-    assert Normalise((0.5,), (0.5,), CPU)(torch.zeros(1, 1, 2, 2, dtype=torch.uint8)).unique().item() == -1
+    assert (
+        Normalise((1, 2, 2), (0.5,), (0.5,), CPU)(torch.zeros(1, 1, 2, 2, dtype=torch.uint8)).unique().item()
+        == -1
+    )

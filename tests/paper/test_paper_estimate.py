@@ -53,7 +53,7 @@ def test_what_is_done_is_not_counted(two, store):
 
 def test_an_estimate_after_real_training_on_this_machine(two, store):
     store(two[0], [0.5, 0.6])
-    wanted = [replace(e, workers=1) for e in two]
+    wanted = [replace(e, workers=1, evaluate_every=50) for e in two]
     made = estimate(wanted, remaining(wanted), seconds=0.1)
     assert (made.runs, made.done) == (2, 1)
     assert made.seconds > 1
@@ -75,6 +75,8 @@ def test_the_trial_has_as_many_clients_as_train_side_by_side(two, monkeypatch, d
             return super().train(server, al_round, fl_round, participants)
 
     monkeypatch.setattr(module, "Simulation", Counted)
+    monkeypatch.setattr(module, "SAMPLES_PER_CLIENT", 8)
+    monkeypatch.setattr(module, "TEST_IMAGES", 8)
     monkeypatch.setattr(module, "usable_cores", lambda: 2)
     monkeypatch.setattr(module, "choose_device", lambda _: torch.device(device))
     measure_speed(replace(two[0], workers=1), seconds=0.0)

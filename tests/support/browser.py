@@ -150,6 +150,11 @@ class Browser:
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self.call("GET", f"{self.session}/screenshot")))
 
+    def forget(self) -> None:
+        """Leave the page, and lose whoever was signed in."""
+        self.go("about:blank")
+        self.chromium("Network.clearBrowserCookies", {})
+
     def close(self) -> None:
         try:
             if self.session:

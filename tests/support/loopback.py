@@ -66,7 +66,7 @@ def holdings(experiment: Experiment) -> list[Holdings]:
     pools = split(experiment, data.train_labels, len(data.classes)).pools
     share = [slice(k, None, experiment.clients) for k in range(experiment.clients)]
     return [
-        Holdings(data.train_images[pool], data.test_images[part], data.test_labels[part])
+        Holdings(data.train_inputs[pool], data.test_inputs[part], data.test_labels[part])
         for pool, part in zip(map(torch.from_numpy, pools), share, strict=True)
     ]
 

@@ -31,5 +31,5 @@ def train_tiny(recipe=PLAIN, **job):
         "rates": (0.1, 0.1),
         "shuffle": 0,
     } | job
-    normalise = Normalise([0.0], [1.0], torch.device("cpu"))
+    normalise = Normalise((1, 1, 1), [0.0], [1.0], torch.device("cpu"))
     return train(Tiny(), PIXELS, normalise, recipe, LocalJob(**job))

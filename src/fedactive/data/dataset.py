@@ -1,4 +1,4 @@
-"""What every dataset is once it is read: uint8 images in one tensor, integer labels, names of the classes."""
+"""What every dataset is once it is read: all samples in one tensor, integer labels, names of the classes."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Dataset:
-    """A labelled image dataset with its official train and test split."""
+    """A labelled dataset with its train and test split. Its samples are images, or features: any vectors."""
 
     name: str
-    train_images: Tensor  # uint8, (N, channels, height, width)
+    train_inputs: Tensor  # images: uint8, (N, channels, height, width); features: float32, (N, d)
     train_labels: Tensor  # int64, (N,)
-    test_images: Tensor
+    test_inputs: Tensor
     test_labels: Tensor
     classes: tuple[str, ...]
-    mean: tuple[float, ...]  # per channel, of pixels scaled to [0, 1]
+    mean: tuple[float, ...]  # per channel, of pixels scaled to [0, 1]; empty for features
     std: tuple[float, ...]
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)."""
-        channels, height, width = self.train_images.shape[1:]
-        return channels, height, width
+    def input_shape(self) -> tuple[int, ...]:
+        """(channels, height, width) of images, (d,) of features."""
+        return tuple(self.train_inputs.shape[1:])
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all labels and some images, which tells datasets apart whatever their names."""
-        found = hashlib.sha256(repr((self.train_images.shape, self.test_images.shape)).encode())
-        for tensor in (self.train_labels, self.test_labels, self.train_images[::97], self.test_images[::97]):
+        """A hash of all labels and some samples, which tells datasets apart whatever their names."""
+        found = hashlib.sha256(repr((self.train_inputs.shape, self.test_inputs.shape)).encode())
+        for tensor in (self.train_labels, self.test_labels, self.train_inputs[::97], self.test_inputs[::97]):
             found.update(tensor.cpu().numpy().tobytes())
         return found.hexdigest()
 
     def to(self, device: torch.device) -> Dataset:
         return replace(
             self,
-            train_images=self.train_images.to(device),
+            train_inputs=self.train_inputs.to(device),
             train_labels=self.train_labels.to(device),
-            test_images=self.test_images.to(device),
+            test_inputs=self.test_inputs.to(device),
             test_labels=self.test_labels.to(device),
         )

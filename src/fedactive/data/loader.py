@@ -13,8 +13,9 @@ import torch
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
+from fedactive.data.own_features import has_features, load_features
 from fedactive.data.own_file import find_file, is_own_file
-from fedactive.data.own_images import class_names, load_own_file
+from fedactive.data.own_images import class_names, load_images
 from fedactive.data.readers import Parts
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
@@ -68,6 +69,10 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
     return _dataset(card, parts)
 
 
+def load_own_file(path: Path) -> Dataset:
+    return load_features(path) if has_features(path) else load_images(path)
+
+
 def check(name: str, data_dir: Path) -> list[FileReport]:
     """Check every file of a dataset, also after a bad one; a built-in dataset has no files."""
     if is_own_file(name):
@@ -104,8 +109,10 @@ def _check_own_file(path: Path) -> FileReport:
         d = load_own_file(path)
     except DataError as error:
         return FileReport(path, "own", str(error).removeprefix(f"{path}: "))
-    counts = f"{len(d.train_images)} training and {len(d.test_images)} test images"
-    content = f"{counts} of {form(d.image_shape)}, {len(d.classes)} classes"
+    counts = f"{len(d.train_inputs)} training and {len(d.test_inputs)} test"
+    images = len(d.input_shape) == 3
+    what = f"images of {form(d.input_shape)}" if images else f"samples of {d.input_shape[0]} features"
+    content = f"{counts} {what}, {len(d.classes)} classes"
     return FileReport(path, "own", None, content)
 
 
@@ -167,5 +174,5 @@ def _dataset(card: DatasetCard, parts: Parts) -> Dataset:
         classes=card.classes,
         mean=card.mean,
         std=card.std,
-        **{role: torch.from_numpy(array) for role, array in parts.items()},
+        **{role.replace("images", "inputs"): torch.from_numpy(array) for role, array in parts.items()},
     )

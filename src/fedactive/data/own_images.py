@@ -19,7 +19,7 @@ from fedactive.data.soundness import form, guarded, join, require_sound
 SIDES = range(4, 1025)  # pixels; all models accept these
 
 
-def load_own_file(path: Path) -> Dataset:
+def load_images(path: Path) -> Dataset:
     parts = guarded(medmnist.read, path)
     images, labels = parts["train_images"], parts["train_labels"]
     if images.ndim != 4 or images.shape[1] not in (1, 3):
@@ -31,9 +31,10 @@ def load_own_file(path: Path) -> Dataset:
         raise bad_file(path, f"train_images are {form(shape)}, expected {sides} in height and width")
     classes = class_names(path)
     require_sound(path, parts, shape, len(classes))
-    _require_every_class(path, labels, classes)
+    require_every_class(path, labels, classes)
     mean, std = mean_and_std(images)
-    arrays = {role: torch.from_numpy(array) for role, array in join(path, [parts]).items()}
+    joined = join(path, [parts])
+    arrays = {role.replace("images", "inputs"): torch.from_numpy(array) for role, array in joined.items()}
     return Dataset(name=short_name(str(path)), classes=classes, mean=mean, std=std, **arrays)
 
 
@@ -53,12 +54,12 @@ def class_names(path: Path) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-def _require_every_class(path: Path, labels: Array, classes: tuple[str, ...]) -> None:
-    """Refuse a class that has a name but no training images: it cannot be learnt."""
+def require_every_class(path: Path, labels: Array, classes: tuple[str, ...]) -> None:
+    """Refuse a class that has a name but no training samples: it cannot be learnt."""
     present = set(np.unique(labels).tolist())
     for c in range(len(classes)):
         if c not in present:
-            raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}; every class needs images")
+            raise bad_file(path, f"train_labels lack {c}, the class {classes[c]}; every class needs samples")
 
 
 def mean_and_std(images: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -1,4 +1,4 @@
-"""Turn uint8 pixels into network inputs, a batch at a time on the device where the images are."""
+"""Turn what a dataset holds into network inputs, a batch at a time on the device where it is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from torch import Tensor
 
 
 class Normalise:
-    """(x / 255 - mean) / std per channel, with some images of the batch mirrored left to right first."""
+    """(x / 255 - mean) / std per channel, with some images of the batch mirrored left to right first.
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
+    Features are left as they are: they were standardised when they were read, and nothing can be mirrored.
+    """
+
+    def __init__(
+        self, input_shape: Sequence[int], mean: Sequence[float], std: Sequence[float], device: torch.device
+    ) -> None:
+        self.of_images = len(input_shape) == 3
         m, s = (torch.tensor(v, dtype=torch.float32, device=device).view(1, -1, 1, 1) for v in (mean, std))
         self.scale, self.shift = 1 / (255 * s), -m / s
 
-    def __call__(self, pixels: Tensor, flip: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, flip: Tensor | None = None) -> Tensor:
+        if not self.of_images:
+            return inputs
         if flip is not None:
-            pixels = torch.where(flip[:, None, None, None], pixels.flip(-1), pixels)
+            inputs = torch.where(flip[:, None, None, None], inputs.flip(-1), inputs)
         # Channels last is the layout in which convolutions run fastest, on CPUs and GPUs alike.
-        return torch.addcmul(self.shift, pixels.float(), self.scale).contiguous(
+        return torch.addcmul(self.shift, inputs.float(), self.scale).contiguous(
             memory_format=torch.channels_last
         )

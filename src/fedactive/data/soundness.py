@@ -25,36 +25,51 @@ def guarded(read: Callable[[Path], T], path: Path) -> T:
         raise bad_file(path, f"damaged, or not in the expected format ({reason})") from error
 
 
-def require_sound(path: Path, parts: Parts, image_shape: tuple[int, ...], classes: int) -> None:
+def require_sound(path: Path, parts: Parts, input_shape: tuple[int, ...], classes: int) -> None:
     """Refuse images of another shape (channels, height, width) and labels outside 0 to classes - 1."""
     for role, array in parts.items():
-        if problem := _problem(role, array, image_shape, classes):
+        if problem := _problem(role, array, input_shape, classes):
             raise bad_file(path, f"{role} {problem}")
     compare_counts(path, parts)
 
 
-def _problem(role: str, array: Array, image_shape: tuple[int, ...], classes: int) -> str | None:
+def _problem(role: str, array: Array, input_shape: tuple[int, ...], classes: int) -> str | None:
     """Say what is wrong with an array; None if nothing is."""
     if array.ndim == 0 or len(array) == 0:
         return "are empty"
     if role.endswith("images"):
         if array.dtype != np.uint8:
             return f"are {array.dtype}, expected uint8"
-        if array.shape[1:] != image_shape:
-            return f"are {form(array.shape[1:])}, expected {form(image_shape)}"
+        if array.shape[1:] != input_shape:
+            return f"are {form(array.shape[1:])}, expected {form(input_shape)}"
         return None
+    return _problem_of_labels(array, classes)
+
+
+def _problem_of_labels(array: Array, classes: int) -> str | None:
     if array.dtype.kind not in "iu":
         return f"are {array.dtype}, expected integers"
     if array.ndim != 1:
-        return f"have the shape {array.shape}, expected one label per image"
+        return f"have the shape {array.shape}, expected one label per sample"
     if array.min() < 0 or array.max() >= classes:
         return f"run from {array.min()} to {array.max()}, expected 0 to {classes - 1}"
     return None
 
 
-def form(image_shape: tuple[int, ...]) -> str:
+def require_sound_labels(path: Path, samples: Parts, parts: Parts, classes: int) -> None:
+    """Refuse labels outside 0 to classes - 1, and others than one for each sample, by split."""
+    for split, array in samples.items():
+        labels = parts[f"{split}_labels"]
+        problem = "are empty" if labels.size == 0 else _problem_of_labels(labels, classes)
+        if problem:
+            raise bad_file(path, f"{split}_labels {problem}")
+        if len(array) != len(labels):
+            raise bad_file(path, f"{len(array)} {split} samples but {len(labels)} {split} labels")
+
+
+def form(input_shape: tuple[int, ...]) -> str:
     """Write (channels, height, width) as people do: 28x28x3."""
-    channels, *sides = image_shape if len(image_shape) == 3 else (1, *image_shape)
+    channels, *sides = input_shape if len(input_shape) == 3 else (1, *input_shape)
     return "x".join(map(str, [*sides, channels]))
 
 

@@ -49,10 +49,10 @@ class BatchedEngine(Engine):
 
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, device: torch.device) -> None:
         super().__init__(spec, dataset, recipe, device)
-        if reason := why_not_batched(self.model, spec.image_shape):
+        if reason := why_not_batched(self.model, spec.input_shape):
             raise NotBatchedError(f"model {spec.name} cannot be trained for many clients at once: {reason}")
         self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
-        self.kind = stack_kind(self.model, self.dataset.train_images, recipe)
+        self.kind = stack_kind(self.model, self.dataset.train_inputs, recipe)
         self.inference: Inference | None = None
         self.widest = WIDEST
         if device.type == "cuda":
@@ -95,7 +95,7 @@ class BatchedEngine(Engine):
         if self.inference is None:
             from fedactive.engines.cnn4.inference import Inference
 
-            self.inference = Inference(self.model, self.dataset.train_images, self.normalise, self.recipe)
+            self.inference = Inference(self.model, self.dataset.train_inputs, self.normalise, self.recipe)
         return self.inference(weights, pixels)
 
     def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
@@ -104,7 +104,7 @@ class BatchedEngine(Engine):
         key = min(fitting, default=(width, terms))
         if key not in self.stacks:
             self.stacks[key] = self.kind(
-                self.model, self.dataset.train_images, self.normalise, self.recipe, width, terms
+                self.model, self.dataset.train_inputs, self.normalise, self.recipe, width, terms
             )
         return self.stacks[key]
 
@@ -114,7 +114,7 @@ class BatchedEngine(Engine):
         if self.kind is not BranchStack:
             from fedactive.engines.cnn4.stack import CNN4Stack
 
-            shape, batch = self.spec.image_shape, self.recipe.batch_size
+            shape, batch = self.spec.input_shape, self.recipe.batch_size
             fitting = memory // (weights + batch * CNN4Stack.bytes_per_image(shape, self.recipe))
             return min(fitting, CNN4Stack.most_images(shape) // batch)
         activations = 2 * self.recipe.batch_size * saved_bytes(self.spec)
@@ -158,7 +158,7 @@ def saved_bytes(spec: ModelSpec) -> int:
         seen[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
         return tensor
 
-    batch = torch.zeros(2, *spec.image_shape)
+    batch = torch.zeros(2, *spec.input_shape)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         model(batch)
     weights = {value.data_ptr() for value in model.state_dict().values()}

@@ -33,7 +33,7 @@ class Engine(ABC):
         self.recipe = recipe
         self.device = device
         self.dataset = dataset.to(device)
-        self.normalise = Normalise(dataset.mean, dataset.std, device)
+        self.normalise = Normalise(dataset.input_shape, dataset.mean, dataset.std, device)
         self.model = prepare_model(spec, device)
         if device.type == "cuda":
             # Convolutions take most of the time. All other products stay exact, as a query's distances need.
@@ -51,7 +51,7 @@ class Engine(ABC):
 
     def evaluate(self, weights: Weights) -> Evaluation:
         """Evaluate these weights on the dataset's test images."""
-        logits, _ = self.infer(weights, self.dataset.test_images)
+        logits, _ = self.infer(weights, self.dataset.test_inputs)
         return evaluate(logits, self.dataset.test_labels, self.spec.classes)
 
     @contextmanager
@@ -81,6 +81,6 @@ def prepare_model(spec: ModelSpec, device: torch.device) -> Classifier:
     """Build the model for training; UserError if engines cannot train it."""
     model = spec.build()
     require_sound(model, spec)
-    model.draws = draws_in_training(model, spec.image_shape)
+    model.draws = draws_in_training(model, spec.input_shape)
     model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model

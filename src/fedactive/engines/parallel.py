@@ -42,7 +42,7 @@ class ParallelEngine(Engine):
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
         self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
         with tempfile.TemporaryFile() as file:  # without a name: nothing is left, however this process ends
-            dataset.train_images.numpy().tofile(file)
+            dataset.train_inputs.numpy().tofile(file)
             for _ in range(workers):
                 ours, theirs = Pipe()
                 program = (
@@ -56,8 +56,8 @@ class ParallelEngine(Engine):
                     env=environment_of_a_child(KEEP_MEMORY),
                 )
                 theirs.close()
-                shape, plugin = dataset.train_images.shape, MODELS.file_of(spec.name)
-                ours.send((shape, dataset.mean, dataset.std, spec, recipe, plugin))
+                inputs, plugin = dataset.train_inputs, MODELS.file_of(spec.name)
+                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugin))
                 self.workers.append((ours, process))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:

@@ -21,7 +21,7 @@ class SequentialEngine(Engine):
         # on every machine and in every engine that trains clients side by side.
         with single_thread():
             return [
-                train(self.model, self.dataset.train_images, self.normalise, self.recipe, job) for job in jobs
+                train(self.model, self.dataset.train_inputs, self.normalise, self.recipe, job) for job in jobs
             ]
 
 

@@ -53,7 +53,7 @@ class EngineShelf:
 
     def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
         e = experiment
-        spec = ModelSpec(e.model, dataset.image_shape, len(dataset.classes), e.model_options)
+        spec = ModelSpec(e.model, dataset.input_shape, len(dataset.classes), e.model_options)
         recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, e.augment == "flip", e.precision)
         key = (e.dataset, e.dataset_sha256, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
         if self.engine is None or key != self.key:

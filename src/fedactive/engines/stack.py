@@ -71,9 +71,9 @@ class Stack(ABC):
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
         self.enough = torch.full((width,), torch.inf, device=device)  # the accuracy at which they do
         self.run_step: Callable[[], None] | None = None  # made by the first `load`
-        _, channels, height, breadth = images.shape
+        _, channels, *sides = images.shape
         rows = (width, recipe.batch_size)
-        self.batch = torch.zeros(*rows, height, breadth, channels, dtype=self.dtype(), device=device)
+        self.batch = torch.zeros(*rows, *sides, channels, dtype=self.dtype(), device=device)
         self.targets = torch.zeros(rows, dtype=torch.long, device=device)
         self.present = torch.zeros(rows, dtype=torch.bool, device=device)
 
@@ -85,7 +85,8 @@ class Stack(ABC):
     def gradients(self) -> None:
         """Write each client's ∇ℓ(w) on its `batch` to `gradient`, and update BatchNorm's statistics.
 
-        `batch` is (clients, batch, height, breadth, channels), `targets` and `present` are (clients, batch).
+        `batch` is (clients, batch, height, breadth, channels), or (clients, batch, d) of features; `targets`
+        and `present` are (clients, batch).
         """
 
     # --- a job's beginning and end
@@ -159,7 +160,7 @@ class Stack(ABC):
             self.descend()
 
     def fetch(self) -> None:
-        if self.parameters.is_cuda:
+        if self.parameters.is_cuda and self.normalise.of_images:
             from fedactive.engines import step_kernels
 
             step_kernels.gather(self)
@@ -173,7 +174,7 @@ class Stack(ABC):
         self.targets.copy_(row.targets.clamp_min(0))
         code = row.code.clamp_min(0).flatten()
         images = self.normalise(self.images[code >> 1], (code & 1).bool())
-        self.batch.copy_(images.permute(0, 2, 3, 1).view_as(self.batch))
+        self.batch.copy_(images.movedim(1, -1).view_as(self.batch))
 
     def descend(self) -> None:
         """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""

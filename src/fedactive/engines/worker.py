@@ -41,26 +41,26 @@ def receive(pipe: Connection) -> Any:
     return pickle.loads(pipe.recv_bytes())
 
 
-def serve(pipe: Connection, images_file: int) -> None:
-    shape, mean, std, spec, recipe, plugin = pipe.recv()
+def serve(pipe: Connection, inputs_file: int) -> None:
+    shape, dtype, mean, std, spec, recipe, plugin = pipe.recv()
     if plugin is not None:
         load_plugin(plugin)
-    # Mapped, not read: all workers share one copy of the images in the page cache.
-    mapped = mmap.mmap(images_file, 0, access=mmap.ACCESS_COPY)
-    images = torch.frombuffer(mapped, dtype=torch.uint8).view(shape)
-    normalise = Normalise(mean, std, images.device)
-    model = prepare_model(spec, images.device)
+    # Mapped, not read: all workers share one copy of the samples in the page cache.
+    mapped = mmap.mmap(inputs_file, 0, access=mmap.ACCESS_COPY)
+    inputs = torch.frombuffer(mapped, dtype=dtype).view(shape)
+    normalise = Normalise(shape[1:], mean, std, inputs.device)
+    model = prepare_model(spec, inputs.device)
     while True:
         job = receive(pipe)
         try:
-            send(pipe, train(model, images, normalise, recipe, job))
+            send(pipe, train(model, inputs, normalise, recipe, job))
         except Exception:
             send(pipe, traceback.format_exc())
 
 
-def main(pipe: int, images_file: int) -> None:
+def main(pipe: int, inputs_file: int) -> None:
     """Run a worker; both arguments are file descriptors."""
     torch.set_num_threads(1)
     # The pipe closes when the main process ends or closes the engine, perhaps in the middle of a message.
     with contextlib.suppress(EOFError, OSError):
-        serve(Connection(pipe), images_file)
+        serve(Connection(pipe), inputs_file)

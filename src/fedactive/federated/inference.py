@@ -1,7 +1,8 @@
-"""Run a model on images, in evaluation mode: by batches whose maps fit the device, on all CPU cores."""
+"""Run a model on samples, in evaluation mode: by batches whose maps fit the device, on all CPU cores."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,23 +15,23 @@ from fedactive.models.classifier import Classifier
 # Pixels at a time. On a GPU: enough to keep it busy. On a CPU: so few that their maps stay in the cache of a
 # core from one layer to the next, which is more than twice as fast as large batches.
 PIXELS = {"cpu": 64 * 32 * 32, "cuda": 2048 * 32 * 32}
-MOST_IMAGES = 2048
+MOST_SAMPLES = 2048
 
 Outputs = tuple[Tensor, Tensor]  # logits, embeddings
 
 
-def infer(model: Classifier, pixels: Tensor, normalise: Normalise, precision: str) -> Outputs:
-    """Compute logits and embeddings of uint8 images, without flips."""
+def infer(model: Classifier, inputs: Tensor, normalise: Normalise, precision: str) -> Outputs:
+    """Compute logits and embeddings of a dataset's samples, without flips."""
     model.eval()
 
     @torch.inference_mode()
     def run(part: Tensor) -> Outputs:
-        with autocast(pixels.device, precision):
+        with autocast(inputs.device, precision):
             y, z = model(normalise(part))
         return y.float(), z.float()
 
-    parts = pixels.split(inference_batch(pixels)) if len(pixels) else (pixels,)
-    threads = torch.get_num_threads() if pixels.device.type == "cpu" else 1
+    parts = inputs.split(inference_batch(inputs)) if len(inputs) else (inputs,)
+    threads = torch.get_num_threads() if inputs.device.type == "cpu" else 1
     outputs = map_on_threads(run, parts, threads) if min(threads, len(parts)) > 1 else map(run, parts)
     logits, embeddings = zip(*outputs, strict=True)
     return torch.cat(logits), torch.cat(embeddings)
@@ -48,10 +49,10 @@ def map_on_threads(run: Callable[[Tensor], Outputs], parts: Sequence[Tensor], th
         torch.set_num_threads(threads)  # threads that begin later take over what was set last, by any thread
 
 
-def inference_batch(images: Tensor) -> int:
-    """Return how many of these images to take at a time: larger ones need more memory each."""
-    height, width = images.shape[-2:]
-    return max(1, min(MOST_IMAGES, PIXELS[images.device.type] // (height * width)))
+def inference_batch(inputs: Tensor) -> int:
+    """Return how many of these samples to take at a time: larger ones need more memory each."""
+    pixels = math.prod(inputs.shape[2:])  # 1 for features
+    return max(1, min(MOST_SAMPLES, PIXELS[inputs.device.type] // pixels))
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:

@@ -12,15 +12,19 @@ from torch.nn import functional as F
 
 
 class Classifier(nn.Module, ABC):
-    """Maps images (n, channels, height, width) to logits (n, C) and embedding z (n, d); logits = head(z).
+    """Maps samples to logits (n, C) and embedding z (n, d); logits = head(z).
 
-    A model is made as `Model(image_shape, classes, **options)`; its options are class attributes made with
+    Samples are images (n, channels, height, width) or, for models that say so, features (n, d).
+
+    A model is made as `Model(input_shape, classes, **options)`; its options are class attributes made with
     `fedactive.options.option`. While its constructor runs, PyTorch's global generator has the run's seed.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `fedactive models`
     paper: ClassVar[str]
+
+    dimensions: ClassVar[tuple[int, ...]] = (3,)  # of a sample: 3 of an image, 1 of features
 
     head: nn.Linear
     draws: bool = False  # does training draw random numbers, as dropout does? Set by the engine

@@ -52,9 +52,9 @@ def problem_of(model: Classifier, spec: ModelSpec) -> str:
     return ""
 
 
-def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
+def draws_in_training(model: Classifier, input_shape: tuple[int, ...]) -> bool:
     """Return whether a training pass draws random numbers, as dropout does."""
-    images = example_images(image_shape)[:2]
+    images = example_images(input_shape)[:2]
     outputs = []
     for seed in (1, 2):
         with seed_generators(seed), torch.no_grad():
@@ -62,15 +62,15 @@ def draws_in_training(model: Classifier, image_shape: tuple[int, ...]) -> bool:
     return not torch.equal(*outputs)
 
 
-def why_not_batched(model: Classifier, image_shape: tuple[int, ...]) -> str:
+def why_not_batched(model: Classifier, input_shape: tuple[int, ...]) -> str:
     """Say why clients cannot share steps in which some rows are empty; an empty text if they can.
 
     The model is tested: its outputs must not depend on rows that are marked as empty, and no buffer but
     BatchNorm's statistics may change.
     """
-    if draws_in_training(model, image_shape):
+    if draws_in_training(model, input_shape):
         return "it draws random numbers in training, as dropout does"
-    images = example_images(image_shape)
+    images = example_images(input_shape)
     alone, shared = (deepcopy(model).cpu().train() for _ in range(2))
     before = {name: value.clone() for name, value in shared.state_dict().items()}
     with torch.no_grad():
@@ -99,9 +99,9 @@ def empty_rows(model: Classifier, present: Tensor) -> dict[str, Tensor]:
     return found
 
 
-def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), options: str = "") -> None:
+def check_model(name: str, input_shape: tuple[int, ...] = (1, 8, 8), options: str = "") -> None:
     """Test a registered model; AssertionError or UserError says what it breaks."""
-    spec = ModelSpec(name, image_shape, 3, options)
+    spec = ModelSpec(name, input_shape, 3, options)
     before = torch.random.get_rng_state()
     model = spec.build()
     require_sound(model, spec)
@@ -111,7 +111,7 @@ def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), option
     assert any(not torch.equal(first[key], other[key]) for key in first), "the seed changes nothing"
     model.load_state_dict(first)
     for count in (1, ROWS):  # the last batch of an epoch may be a single sample
-        images = example_images(image_shape)[:count]
+        images = example_images(input_shape)[:count]
         for mode in (model.train(), model.eval()):
             logits, z = mode(images)
             assert logits.shape == (count, 3), f"logits of shape {tuple(logits.shape)}, not {(count, 3)}"
@@ -123,5 +123,5 @@ def check_model(name: str, image_shape: tuple[int, int, int] = (1, 8, 8), option
     assert torch.equal(before, torch.random.get_rng_state()), "torch's global generator was used"
 
 
-def example_images(image_shape: tuple[int, ...]) -> Tensor:
-    return torch.randn(ROWS, *image_shape, generator=torch.Generator().manual_seed(0))
+def example_images(input_shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(ROWS, *input_shape, generator=torch.Generator().manual_seed(0))

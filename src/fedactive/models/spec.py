@@ -9,6 +9,7 @@ from threading import Lock
 
 import torch
 
+from fedactive.errors import ConfigurationError
 from fedactive.models.classifier import Classifier
 from fedactive.registry import MODELS
 
@@ -30,18 +31,22 @@ def seed_generators(seed: int, device: torch.device | None = None) -> Iterator[N
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model for one image shape and number of classes, with its options as text."""
+    """A model for one shape of inputs and number of classes, with its options as text."""
 
     name: str
-    image_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
     options: str = ""
 
     def build(self, seed: int = 0) -> Classifier:
         """Build the model; what its constructor draws follows from the seed, the same in every process."""
+        cls = MODELS[self.name]
+        if len(self.input_shape) not in getattr(cls, "dimensions", (3,)):
+            allowed = "a model for features, as linear and mlp: the dataset holds no images"
+            raise ConfigurationError("model", self.name, allowed)
         options = MODELS.all_options(self.name, self.options)
         with seed_generators(seed):
-            model: Classifier = MODELS[self.name](self.image_shape, self.classes, **options)
+            model: Classifier = cls(self.input_shape, self.classes, **options)
             return model
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:

@@ -99,7 +99,7 @@ def measure_speed(experiment: Experiment, seconds: float) -> Work:
     card = DATASETS[experiment.dataset]
     gpu = choose_device(experiment.device).type == "cuda"
     K = experiment.clients if gpu else min(experiment.clients, usable_cores())  # that train side by side
-    e = replace(experiment, clients=K, local_epochs=1)
+    e = replace(experiment, clients=K, local_epochs=1, evaluate_every=1)
     rng = torch.Generator().manual_seed(0)
 
     def make_noise(count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -51,12 +51,12 @@ class Rehearsal:
         for k, (name, pool) in enumerate(zip(NAMES[: experiment.clients], pools, strict=True)):
             images, test = folder / f"{name}-images", folder / f"{name}-test"
             positions = torch.from_numpy(pool)
-            known = write_images(images, data.train_images[positions], data.train_labels[positions])
+            known = write_images(images, data.train_inputs[positions], data.train_labels[positions])
             for label, title in enumerate(data.classes):
                 mine = torch.arange(k, len(data.test_labels), experiment.clients)
                 mine = mine[data.test_labels[mine] == label]
                 if len(mine):
-                    write_images(test / title, data.test_images[mine], data.test_labels[mine])
+                    write_images(test / title, data.test_inputs[mine], data.test_labels[mine])
             site = Site.init(folder / name, name, images, folder / "classes.txt", test)
             site.join(self.coordinator.folder / "invitation.toml")
             self.sites.append(site)

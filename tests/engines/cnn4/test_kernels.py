@@ -47,7 +47,7 @@ def setting(channels, size, batch):
     images[:20, :, : size // 2] = 0
     labels = torch.randint(0, 10, (40,), generator=rng)
     spec = ModelSpec("cnn4", (channels, size, size), 10)
-    normalise = Normalise((0.5,) * channels, (0.25,) * channels, DEVICE)
+    normalise = Normalise((channels, 1, 1), (0.5,) * channels, (0.25,) * channels, DEVICE)
     start = spec.initial_weights(rng)
     for value in start.values():  # no weight may hide behind its initial 0 or 1
         if value.is_floating_point():

@@ -229,6 +229,7 @@ def test_the_head_is_the_selectors_own_or_always_the_global_one():
     assert own.needs == {"local"}
     assert always_global.needs == {"global", "local"}
     assert AlfaMix("global", head="global").needs == AlfaMix().needs == {"global"}
+    assert AlfaMix("global", head="global") == AlfaMix("global")  # the same strategy by two names
 
 
 def test_outputs_may_come_from_inference_mode():

@@ -211,7 +211,7 @@ def test_no_pixel_label_name_or_index_is_in_what_sites_send(rehearsal, finished,
         for samples in selections_at(site, finished.folder):
             positions = pools[k][samples]
             assert not any(f"{sample:06}.png".encode() in sent for sample in samples)
-            images = digits.train_images[torch.from_numpy(positions)]
+            images = digits.train_inputs[torch.from_numpy(positions)]
             for image in images:
                 assert image.numpy().tobytes() not in sent
                 for scaled in (image / 255, (image / 255 - digits.mean[0]) / digits.std[0]):

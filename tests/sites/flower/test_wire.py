@@ -12,7 +12,13 @@ from safetensors import SafetensorError
 
 from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
-from fedactive.sites.flower.wire import decode_reply, decode_request, encode_reply, encode_request
+from fedactive.sites.flower.wire import (
+    LARGEST_HEADER,
+    decode_reply,
+    decode_request,
+    encode_reply,
+    encode_request,
+)
 from fedactive.sites.messages import Reply, Request
 
 
@@ -103,6 +109,17 @@ def test_what_is_not_nonsense():
 def test_nonsense_is_an_error_and_no_more(nonsense):
     with pytest.raises((KeyError, ValueError, TypeError, SafetensorError)):
         decode_reply(nonsense)
+
+
+def test_the_largest_header_that_is_read():
+    text = json.dumps({"a": described(0, 40)}).encode()
+    for length in (LARGEST_HEADER, LARGEST_HEADER + 8):
+        reply = sent(length.to_bytes(8, "little") + text.ljust(length) + BYTES)
+        if length == LARGEST_HEADER:
+            assert decode_reply(reply).weights["a"].shape == (10,)
+        else:
+            with pytest.raises(ValueError, match=f"a header of {length} bytes"):
+                decode_reply(reply)
 
 
 def test_an_array_takes_no_more_room_than_its_bytes_whatever_it_claims():

@@ -32,12 +32,21 @@ new MutationObserver(() => {
 SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one => one === '[]')"
 
 
+@pytest.fixture(scope="module")
+def idle_browsers():
+    """Chromium takes a second to start: what one test has used, another uses."""
+    idle = []
+    yield idle
+    for browser in idle:
+        browser.close()
+
+
 @pytest.fixture
-def browse():
+def browse(idle_browsers):
     open_browsers = []
 
     def make(site, name, width=1280, height=800, lead=False, reviewer=False, **options):
-        browser = Browser()
+        browser = idle_browsers.pop() if idle_browsers else Browser()
         open_browsers.append(browser)
         browser.open(site.address, width, height, touch=width < 500, **options)
         browser.type("#token", site.token(name, lead=lead, reviewer=reviewer))
@@ -47,7 +56,8 @@ def browse():
 
     yield make
     for browser in open_browsers:
-        browser.close()
+        browser.forget()
+        idle_browsers.append(browser)
 
 
 def shown(browser):
@@ -410,12 +420,13 @@ def test_the_waiting_page_changes_when_a_decision_is_needed_and_not_before(site,
     site.store.queues.next(eve, "round", 1)  # she has it on the screen
     ada = browse(site, "ada", reviewer=True)
     sooner = "const wait = setTimeout; window.setTimeout = (what, ms) => wait(what, ms / 30)"
-    ada.chromium("Page.addScriptToEvaluateOnNewDocument", {"source": sooner})
+    added = ada.chromium("Page.addScriptToEvaluateOnNewDocument", {"source": sooner})
     ada.wait("document.body.innerText.includes('Your part is done')")
     ada.run("window.asked = 0; const {fetch} = window; window.fetch = (...what) => (asked++, fetch(...what))")
     ada.wait("window.asked > 2")  # it looks, and stays as it is: a page that loads anew loses the focus
     site.store.answers.record(eve, 4, "label", 1)
     ada.wait("document.body.innerText.includes('Decide 1 disagreement')", seconds=5)
+    ada.chromium("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def test_who_decides_again_sees_again_what_was_said(site, browse):

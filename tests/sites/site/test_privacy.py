@@ -105,6 +105,12 @@ def test_numbers_so_far_apart_that_their_distance_is_infinite(dtype):
         assert torch.equal(clip_and_noise(weights, origin, Cover(clip=1.0))["w"], origin["w"])
 
 
+def test_what_the_noise_makes_infinite_is_not_sent():
+    origin = {"w": torch.full((100,), torch.finfo(torch.float32).max)}
+    with pytest.raises(NotFiniteError, match="not finite"):
+        clip_and_noise(origin, origin, Cover(clip=1e38, noise=1.0))
+
+
 @pytest.mark.parametrize("covers", [[(10.0, 1)], [(2.0, 1)], [(50.0, 100)], [(5.0, 3), (20.0, 40)]])
 @pytest.mark.parametrize("delta", [1e-3, 1e-5])
 def test_epsilon_is_that_of_an_independent_accountant(covers, delta):
@@ -119,6 +125,7 @@ def test_epsilon_is_that_of_an_independent_accountant(covers, delta):
 
 def test_epsilon_at_the_ends():
     assert epsilon(rho_of(Cover())) == epsilon(rho_of(Cover(clip=1.0))) == math.inf
+    assert epsilon(rho_of(Cover(noise=1.0))) == math.inf  # what is not clipped has no noise either
     assert epsilon(0.0) == 0.0
     assert epsilon(1e-14) == 0.0  # so much noise that delta alone covers it
     assert epsilon(1e-4) < epsilon(1.0) < epsilon(1e4) < epsilon(1e8) < math.inf

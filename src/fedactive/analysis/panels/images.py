@@ -35,6 +35,8 @@ def image_panel(
     try:
         used = first.iloc[0]
         data = load(used["dataset"], data_dir or Path(used["data_dir"]), used["dataset_sha256"])
+        if len(data.input_shape) != 3:
+            return [], "Images are not shown: the dataset holds features."
         strategies = [
             {"name": row["label"], "seed": row["seed"], **_thumbnails(Path(row["folder"]), data)}
             for row in first.to_dict("records")
@@ -46,7 +48,7 @@ def image_panel(
 
 def _thumbnails(folder: Path, data: Dataset) -> Values:
     chosen = read_selections(folder).to_pandas()
-    if not chosen["sample"].between(0, len(data.train_images) - 1).all():
+    if not chosen["sample"].between(0, len(data.train_inputs) - 1).all():
         raise DataError(f"{data.name} here is not the one that was used")
     last = int(chosen["al_round"].max())
     rounds = sorted({min(2, last), (2 + last) // 2, last})  # round 1 is random for all
@@ -58,7 +60,7 @@ def _thumbnails(folder: Path, data: Dataset) -> Values:
     def thumbnail(sample: int) -> Values:
         c = int(data.train_labels[sample])
         return {
-            "src": png(data.train_images[sample].numpy()),
+            "src": png(data.train_inputs[sample].numpy()),
             "name": data.classes[c],
             "caption": captions[c],
         }

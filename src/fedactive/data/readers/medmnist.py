@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,26 @@ from fedactive.data.readers import Array, Parts, bad_file
 
 
 def read(path: Path) -> Parts:
+    parts = read_arrays(path, ("train_images", "train_labels", "test_images", "test_labels"))
+    return {
+        role: _channels_first(array) if role.endswith("images") else array for role, array in parts.items()
+    }
+
+
+def names(path: Path) -> list[str]:
+    """List the names of all arrays in the file."""
+    with _open(path) as content:
+        return list(content)
+
+
+def read_arrays(path: Path, roles: Iterable[str]) -> Parts:
     parts: Parts = {}
     with _open(path) as content:
-        for role in ("train_images", "train_labels", "test_images", "test_labels"):
+        for role in roles:
             if role not in content:
                 raise bad_file(path, f"the array {role} is missing")
             array = _array(path, content, role)
-            parts[role] = _channels_first(array) if role.endswith("images") else _flat(array)
+            parts[role] = _flat(array) if role.endswith("labels") else array
     return parts
 
 

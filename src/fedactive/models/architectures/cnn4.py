@@ -39,9 +39,9 @@ class CNN4(Classifier):
     summary = "four blocks of convolution, BatchNorm, ReLU and max-pooling"
     paper = "Kim et al., CVPR 2023"
 
-    def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
+    def __init__(self, input_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
-        channels, height, width = image_shape
+        channels, height, width = input_shape
         self.blocks = nn.Sequential(*(Block(channels if i == 0 else WIDTH) for i in range(4)))
         for _ in range(4):
             height, width = (height // 2, width // 2) if min(height, width) > 1 else (height, width)

@@ -36,9 +36,9 @@ class MobileNet(Classifier):
     summary = "depthwise-separable convolutions, for small images"
     paper = "Howard et al., 2017"
 
-    def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
+    def __init__(self, input_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(image_shape[0], 32, 3, padding=1, bias=False)
+        self.stem = nn.Conv2d(input_shape[0], 32, 3, padding=1, bias=False)
         self.norm = BatchNorm(32)
         blocks = []
         channels_in = 32

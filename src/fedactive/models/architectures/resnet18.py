@@ -37,9 +37,9 @@ class ResNet18(Classifier):
     summary = "residual blocks, for small images"
     paper = "He et al., CVPR 2016"
 
-    def __init__(self, image_shape: tuple[int, int, int], classes: int) -> None:
+    def __init__(self, input_shape: tuple[int, int, int], classes: int) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(image_shape[0], 64, 3, padding=1, bias=False)
+        self.stem = nn.Conv2d(input_shape[0], 64, 3, padding=1, bias=False)
         self.norm = BatchNorm(64)
         blocks = []
         channels_in = 64

@@ -78,9 +78,9 @@ class SiteRun:
         unknown = torch.full((len(holdings.images),), -1)
         dataset = Dataset(
             name=card.name,
-            train_images=holdings.images,
+            train_inputs=holdings.images,
             train_labels=unknown,
-            test_images=holdings.test_images,
+            test_inputs=holdings.test_images,
             test_labels=holdings.test_labels,
             classes=card.classes,
             mean=card.mean,

@@ -1,0 +1,62 @@
+"""Read features of the user's own: vectors that stand for images, texts or anything else, with labels.
+
+An .npz file with train_features and test_features (n, d), train_labels, test_labels, and names of classes if
+you like. Each feature is standardised by the mean and deviation of the training samples,
+
+    x = (x - mean) / std        then all vectors are scaled to one length
+
+which clients could do without showing any sample: they would add up sums and squares.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedactive.data.dataset import Dataset
+from fedactive.data.own_file import short_name
+from fedactive.data.own_images import class_names, require_every_class
+from fedactive.data.readers import Array, bad_file, medmnist
+from fedactive.data.soundness import guarded, require_sound_labels
+
+LENGTH = 10.0  # then the paper's learning rates suit a linear model
+FEATURES = ("train_features", "test_features")
+
+
+def has_features(path: Path) -> bool:
+    return FEATURES[0] in guarded(medmnist.names, path)
+
+
+def load_features(path: Path) -> Dataset:
+    read = guarded(lambda file: medmnist.read_arrays(file, (*FEATURES, "train_labels", "test_labels")), path)
+    train, test = (_features(path, name, read[name]) for name in FEATURES)
+    if train.shape[1] != test.shape[1]:
+        raise bad_file(path, f"test_features have {test.shape[1]} columns, train_features {train.shape[1]}")
+    classes = class_names(path)
+    require_sound_labels(path, {"train": train, "test": test}, read, len(classes))
+    require_every_class(path, read["train_labels"], classes)
+    mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
+    std[std < 1e-6] = 1.0  # a constant feature would mean a division by 0
+    inputs = [standardise(array, mean, std) for array in (train, test)]
+    labels = [torch.from_numpy(read[f"{split}_labels"].astype(np.int64)) for split in ("train", "test")]
+    return Dataset(short_name(str(path)), inputs[0], labels[0], inputs[1], labels[1], classes, (), ())
+
+
+def standardise(array: Array, mean: Array, std: Array) -> Tensor:
+    shift, scale = (torch.from_numpy(part.astype(np.float32)) for part in (-mean / std, 1 / std))
+    return F.normalize(torch.addcmul(shift, torch.from_numpy(array), scale)).mul_(LENGTH)
+
+
+def _features(path: Path, name: str, array: Array) -> Array:
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
+        shape = f"{array.dtype} {array.shape}"
+        raise bad_file(path, f"{name} are {shape}, expected numbers, one row of features for each sample")
+    found = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(found).all():
+        row = int((~np.isfinite(found)).any(1).argmax())
+        raise bad_file(path, f"{name} hold a number that is not finite, in row {row}")
+    return found
