@@ -49,7 +49,7 @@ def address(tmp_path_factory):
 
 
 @needs_ray
-def test_runs_come_back_from_a_cluster_though_a_worker_is_killed(small, tmp_path, address):
+def test_runs_come_back_from_a_cluster_though_a_worker_is_killed(small, tmp_path, address, monkeypatch):
     load_plugin(SLOW)
     long = small(strategy="slow", rounds=10, fl_rounds=2)
     flags = {
@@ -74,6 +74,7 @@ def test_runs_come_back_from_a_cluster_though_a_worker_is_killed(small, tmp_path
     assert "the worker of this run died\n" in log.read_text()
     assert int(re.search(r"resuming after (\d+) FL rounds", log.read_text())[1]) >= 4
     assert f'runs_dir = "{tmp_path / "runs"}"' in (long.folder / "experiment.toml").read_text()
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     alone = run(small(strategy="slow", rounds=10, fl_rounds=2, runs_dir=tmp_path / "alone"))
     pd.testing.assert_frame_equal(alone.metrics, pd.read_parquet(long.folder / "metrics.parquet"))
 
