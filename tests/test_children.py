@@ -16,6 +16,7 @@ from fedactive.record.run_folder import is_finished
 from fedactive.sites.rehearsal import Rehearsal
 from fedactive.sweep.comparison import Comparison
 from fedactive.sweep.crew import Crew
+from fedactive.sweep.here import Here
 from support.traps import set_traps
 
 
@@ -31,7 +32,7 @@ def test_runs_side_by_side(folder, small):
     plugin = folder / "mine.py"
     plugin.write_text("print('a plugin is asked for by name')")
     experiment = small(strategy="random", rounds=1, fl_rounds=1)
-    Comparison([experiment], 1, plugins=[plugin]).run()
+    Comparison([experiment], Here(1, [plugin])).run()
     assert is_finished(experiment)
 
 

@@ -127,7 +127,7 @@ def test_the_table_has_no_circle(rooms):
 LIBRARIES = {
     "typer": ("cli/",),
     "flwr": ("sites/flower/", "sites/coordinator/server_app.py", "laboratory/"),
-    "ray": ("laboratory/",),
+    "ray": ("laboratory/", "sweep/on_ray.py"),
     "fastapi": ("sites/page/",),
 }
 

@@ -34,6 +34,12 @@ class RunError(UserError):
     """A run folder that cannot be written, read or continued; names the file."""
 
 
+class InUseError(RunError):
+    """A run folder that another process holds: that one does the run, so it has not failed."""
+
+    exit_code = 75  # "try again later", as sysexits.h calls it
+
+
 def unknown_name(field: str, given: object, names: Iterable[str], besides: str = "") -> ConfigurationError:
     """Make the error for a name that is not in a list; it suggests the nearest one in case of a typo."""
     known = sorted(names)

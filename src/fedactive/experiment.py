@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class Experiment:
         "FL rounds from one evaluation to the next; the last five of an AL round, which count, always are",
         low=1,
     )
-    device: str = machine("auto", "where to train", choices=("auto", "cpu", "cuda"))
+    device: str = machine("auto", "where to train: auto, cpu, cuda, or cuda:N for one of several GPUs")
     workers: int = machine(0, "worker processes on a CPU; 0 is one per core", low=0)
     federation: str = machine(
         "simulation",
@@ -128,6 +129,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_all(self)
+        if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", self.device):
+            raise ConfigurationError("device", self.device, "auto, cpu, cuda, or one GPU as in cuda:1")
         self._settle_dataset()
         self._settle_strategy()
         for registry in (ALGORITHMS, MODELS):

@@ -19,7 +19,7 @@ from fedactive.cli.app import app
 from fedactive.data.catalog import DATASETS
 from fedactive.paper import TABLES
 from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES
-from fedactive.sweep.grid import RUNS_PER_GPU
+from fedactive.sweep.placement import RUNS_PER_GPU
 
 ROOT = Path(__file__).parents[2]
 TOP = typer.main.get_command(app)
@@ -87,7 +87,7 @@ def test_old_flags_are_understood_but_not_shown():
 
 def test_what_help_texts_repeat_is_true():
     """This one names a number without importing what knows it."""
-    assert f"{RUNS_PER_GPU} on a GPU" in shown("compare", "-h", columns=300)
+    assert f"{RUNS_PER_GPU} on each GPU" in shown("compare", "-h", columns=300)
 
 
 def completions(words: str) -> list[str]:

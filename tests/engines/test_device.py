@@ -1,6 +1,9 @@
+from unittest.mock import Mock
+
 import pytest
 import torch
 
+from fedactive.engines import EngineShelf, shelf
 from fedactive.engines.device import choose_device, warn_once
 from fedactive.errors import ConfigurationError
 
@@ -27,3 +30,24 @@ def test_a_gpu_that_torch_cannot_use_is_told_once(tmp_path, monkeypatch):
         assert choose_device("auto") == torch.device("cpu")
     choose_device("auto")  # a second warning would be an error
     assert choose_device("cpu") == torch.device("cpu")
+
+
+def test_one_of_several_gpus_must_be_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(
+        ConfigurationError, match="'cuda:2' was given, allowed is cuda:0 or cuda:1 on this machine"
+    ):
+        choose_device("cuda:2")
+
+
+def test_an_engine_on_one_of_several_gpus_makes_it_the_current_one(small, digits, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(shelf, "choose_device", torch.device)
+    monkeypatch.setattr(shelf, "BatchedEngine", Mock())
+    monkeypatch.setattr(shelf, "SequentialEngine", Mock())
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    EngineShelf().get(small(device="cuda:1"), digits)
+    EngineShelf().get(small(device="cuda"), digits)
+    assert chosen == [torch.device("cuda:1")]

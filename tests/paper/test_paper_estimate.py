@@ -58,6 +58,8 @@ def test_an_estimate_after_real_training_on_this_machine(two, store):
     assert (made.runs, made.done) == (2, 1)
     assert made.seconds > 1
     assert str(made).startswith("2 runs, 1 done before; the rest trains on about 3.9 million images, about ")
+    assert made.where.endswith("CPU cores")
+    assert estimate(wanted, remaining(wanted), seconds=0.1, gpus=2).where == "2 GPUs"
     store(two[1], [0.5, 0.6])
     assert str(estimate(two, remaining(two))) == "2 runs, all done before"
 

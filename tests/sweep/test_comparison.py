@@ -6,14 +6,12 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-import torch
 from rich.console import Console
 
 import fedactive.sweep.comparison
@@ -22,7 +20,10 @@ from fedactive.errors import RunError
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
 from fedactive.registry import load_plugin
-from fedactive.sweep.comparison import Comparison, Job, progress_line
+from fedactive.sweep import here
+from fedactive.sweep.comparison import Comparison, progress_line
+from fedactive.sweep.here import Here
+from fedactive.sweep.job import Job
 from support.commands import COMMAND, cli
 
 SMALL = {
@@ -43,12 +44,12 @@ def compare(folder, *more, **flags):
 def test_a_runs_folder_that_is_a_file_is_told(tmp_path, small):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write in"):
-        Comparison([small(runs_dir=tmp_path / "file")], 1).run()
+        Comparison([small(runs_dir=tmp_path / "file")], Here(1)).run()
 
 
 def test_a_run_that_ends_the_process_of_all_takes_nobody_along(tmp_path, small, monkeypatch):
     # On a GPU runs are threads of one process, which here has to do with the CPU.
-    monkeypatch.setattr(fedactive.sweep.comparison, "choose_device", lambda device: torch.device("cuda"))
+    monkeypatch.setattr(here, "GPU", "cpu")
     plugin = tmp_path / "deadly.py"
     plugin.write_text(
         """
@@ -68,7 +69,7 @@ class Deadly(STRATEGIES["random"]):
     load_plugin(plugin)
     longer = {"strategy": "random", "seed": 2, "rounds": 2, "fl_rounds": 40}
     grid = [small(strategy="deadly"), small(**longer)]
-    deadly, other = Comparison(grid, 2, [plugin], Console(file=io.StringIO())).run()
+    deadly, other = Comparison(grid, Here(2, [plugin], gpus=[0]), Console(file=io.StringIO())).run()
     assert deadly.failed
     assert deadly.last_line().startswith("the process of this run died, see")
     assert not other.failed
@@ -81,7 +82,7 @@ def test_a_damaged_folder_stops_nobody(tmp_path, small):
     damaged = small(strategy="random", seed=2, rounds=1, fl_rounds=1)
     damaged.folder.mkdir(parents=True)
     (damaged.folder / "done.json").write_text("{")
-    one, other = Comparison([damaged, replace(damaged, seed=1)], 1, console=Console(file=io.StringIO())).run()
+    one, other = Comparison([damaged, replace(damaged, seed=1)], Here(1), Console(file=io.StringIO())).run()
     assert one.failed
     assert "done.json is damaged; delete it and run again" in one.last_line()
     assert not other.failed
@@ -139,7 +140,7 @@ def test_options_of_a_strategy_are_separated_by_semicolons(tmp_path):
 def test_a_log_file_tells_where_the_logs_are_and_how_far_it_has_got(tmp_path, small, monkeypatch):
     monkeypatch.setattr(fedactive.sweep.comparison, "SECONDS_BETWEEN_LINES", 0.5)
     console = Console(file=io.StringIO(), width=200)
-    Comparison([small(strategy="random", rounds=1, runs_dir=tmp_path)], 1, console=console).run()
+    Comparison([small(strategy="random", rounds=1, runs_dir=tmp_path)], Here(1), console).run()
     first, *lines = console.file.getvalue().splitlines()
     assert first == f"1 runs, 0 done before, 1 at a time; their logs: {tmp_path}/logs"
     assert lines[0] == "FL rounds 0/3"
@@ -154,7 +155,7 @@ def test_training_that_diverged_is_told(tmp_path, small, capsys):
     sentence = "training diverged in AL round 1, FL round 1: the loss is not a number; try a smaller --lr"
     assert capsys.readouterr().err == f"{sentence}\n"
     console = Console(file=io.StringIO(), width=200)
-    comparison = Comparison([diverged], 1, console=console)
+    comparison = Comparison([diverged], Here(1), console)
     for experiment in (diverged, sound):
         comparison.finish(Job(experiment, ""))
     assert console.file.getvalue().count(sentence) == 1
@@ -164,14 +165,13 @@ def test_the_time_left_is_told_in_minutes_or_hours():
     task = SimpleNamespace(completed=120.0, total=480.0, time_remaining=2400.0)
     assert progress_line(task) == "FL rounds 120/480, about 40 min left"
     task.time_remaining = 36000.0
-    assert progress_line(task) == "FL rounds 120/480, about 10 h left"
+    assert progress_line(task, elsewhere=3) == "FL rounds 120/480, about 10 h left, runs elsewhere: 3"
 
 
 def test_a_run_that_is_done_has_not_failed_whoever_did_it(tmp_path, small):
     experiment = small(strategy="random", rounds=1, runs_dir=tmp_path)
-    refused = Job(experiment, "", subprocess.Popen([sys.executable, "-c", "exit(1)"]))
-    refused.process.wait()
-    comparison = Comparison([experiment], 1)
+    refused = Job(experiment, "")
+    comparison = Comparison([experiment], Here(1))
     comparison.finish(refused)
     assert refused.failed
     run(experiment)

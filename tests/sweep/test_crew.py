@@ -1,14 +1,16 @@
 """Runs side by side in one process."""
 
 import time
+from contextlib import closing
 from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 
 from fedactive.engines import EngineShelf, shelf
-from fedactive.errors import RunError
+from fedactive.errors import InUseError, RunError
 from fedactive.laboratory.run import run
+from fedactive.record.run_folder import Run
 from fedactive.sweep.crew import Crew
 
 
@@ -83,3 +85,9 @@ def test_when_the_process_ends_all_its_runs_have_ended(crew, tmp_path, small):
     assert turn.wait() != 0
     assert turn.poll() != 0
     assert not crew.alive
+
+
+def test_a_folder_in_use_is_another_answer_than_a_failure(crew, tmp_path, small):
+    experiment = small(runs_dir=tmp_path)
+    with closing(Run(experiment)):
+        assert wait(crew.start(configured(experiment, tmp_path))) == InUseError.exit_code

@@ -51,7 +51,15 @@ Plugins = Annotated[
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on a GPU.", min=1),
+    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
+]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        help="Do the runs here, or on ray: a cluster (RAY_ADDRESS), or a Ray of its own.",
+        autocompletion=completion(("here", "ray")),
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedactive.cli.options import DataDir, Jobs, completion, example, print_remarks, with_flags
+from fedactive.cli.options import DataDir, Jobs, On, completion, example, print_remarks, with_flags
 from fedactive.cli.paper_options import (
     CHANGES,
     ROWS,
@@ -58,8 +58,11 @@ def run(
     alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
     jobs: Jobs = None,
+    on: On = "here",
     trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
-    device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="Train here: auto, cpu, cuda, or some GPUs as in cuda:0,cuda:2.")
+    ] = "auto",
     runs_dir: Annotated[Path, typer.Option(help="Make run folders in this folder.")] = RUNS,
     data_dir: DataDir = Path("data"),
     **flags: Any,
@@ -72,9 +75,12 @@ def run(
     from fedactive.paper.estimate import estimate
     from fedactive.paper.reproduce import experiments, first_percent, remaining
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import require_data, share_cores
+    from fedactive.sweep.grid import require_data
+    from fedactive.sweep.here import Here
+    from fedactive.sweep.workplace import open_workplace
 
     until, seeds, rows, changes = flags["until"], flags["seeds"], rows_of(flags), changes_of(flags)
+    workplace = open_workplace(on, device, jobs)
     wanted = experiments(
         name,
         until=until,
@@ -83,7 +89,7 @@ def run(
         rhos=split_numbers("rhos", rhos),
         **rows,
         **changes,
-        device=device,
+        device=workplace.device,
         runs_dir=runs_dir,
         data_dir=data_dir,
     )
@@ -93,11 +99,11 @@ def run(
     comparable = until is None or until >= first
     if not comparable:
         print(f"the paper's numbers begin at {first:g}% labelled: there are none to compare these runs with")
-    if trial:
-        print(estimate(wanted, missing), flush=True)
+    if trial and isinstance(workplace, Here):  # how fast a cluster is, this machine cannot try
+        print(estimate(wanted, missing, gpus=len(workplace.gpus)), flush=True)
     if missing:
         with handle_interrupt():
-            finished = Comparison(*share_cores(missing, jobs)).run()
+            finished = Comparison(missing, workplace).run()
         report_failures(finished)
     if comparable:
         print(f"now: fedactive paper show {name} --from {quote(runs_dir)}{as_options(changes)}")

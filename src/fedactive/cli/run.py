@@ -12,6 +12,7 @@ from fedactive.cli.options import (
     SETTINGS,
     Config,
     Jobs,
+    On,
     Plugins,
     example,
     load_plugins,
@@ -59,19 +60,23 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
 @with_flags(SETTINGS)
-def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **flags: str | None) -> None:
+def compare(
+    config: Config = None, plugin: Plugins = None, jobs: Jobs = None, on: On = "here", **flags: str | None
+) -> None:
     """Run a grid of experiments, several at a time, and compare them.
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
     --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
-    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others.
+    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
+    such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
     """
     from fedactive.analysis.curves import learning_curves
     from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import expand, require_data, share_cores
+    from fedactive.sweep.grid import expand, require_data
+    from fedactive.sweep.workplace import open_workplace
 
     load_plugins(plugin)
     given = {
@@ -79,11 +84,12 @@ def compare(config: Config = None, plugin: Plugins = None, jobs: Jobs = None, **
         for name, text in flags.items()
         if text is not None
     }
-    grid = expand(parse_toml(read_config(config)) | given)
+    values = parse_toml(read_config(config)) | given
+    workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
+    grid = expand(values | {"device": workplace.device})
     require_data(grid)
-    experiments, jobs = share_cores(grid, jobs)
     with handle_interrupt():
-        finished = Comparison(experiments, jobs, plugin or ()).run()
+        finished = Comparison(grid, workplace).run()
     done = [job.experiment for job in finished if not job.failed]
     if done:
         curves = learning_curves([e.folder for e in done])

@@ -15,8 +15,13 @@ from fedactive.errors import ConfigurationError
 def choose_device(device: str) -> torch.device:
     """Return the device; `auto` is the GPU if there is one that torch can use."""
     reason = why_no_gpu()
-    if device == "cuda" and reason:
+    if device.startswith("cuda") and reason:
         raise ConfigurationError("device", device, f"auto or cpu on this machine: {reason}")
+    if device.startswith("cuda:"):
+        there = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        if device not in there:
+            raise ConfigurationError("device", device, f"{' or '.join(there)} on this machine")
+        return torch.device(device)
     if device == "auto" and reason and shutil.which("nvidia-smi"):
         warn_once(f"this machine's GPU is not used, because {reason}; training on the CPU")
     return torch.device("cpu" if reason or device == "cpu" else "cuda")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
+import torch
+
 from fedactive.data.dataset import Dataset
 from fedactive.engines.batched import BatchedEngine, NotBatchedError
 from fedactive.engines.device import choose_device, usable_cores, warn_once
@@ -24,6 +26,8 @@ def make_engine(
     """
     place = choose_device(device)
     if place.type == "cuda":
+        if place.index is not None:
+            torch.cuda.set_device(place)  # streams and kernels are made on the current one
         # The batched engine needs Triton, which comes with torch for CUDA on Linux, but not everywhere.
         if importlib.util.find_spec("triton"):
             try:

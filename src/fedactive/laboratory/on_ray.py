@@ -48,14 +48,7 @@ class FlowerSimulation(Simulation):
         super().__init__(experiment, split, engine)
         self.flower = flower
         # The experiment for a worker: it runs elsewhere, with a core or a GPU of its own.
-        name = experiment.dataset
-        self.remote = replace(
-            experiment,
-            workers=1,
-            device=engine.device.type,
-            dataset=str(Path(name).resolve()) if is_own_file(name) else name,
-            data_dir=experiment.data_dir.resolve(),
-        )
+        self.remote = replace(with_whole_paths(experiment), workers=1, device=engine.device.type)
 
     def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
         if weights is None:
@@ -158,6 +151,13 @@ class Flower:
             raise UserError(f"Flower's simulation engine stopped: {first_cause(self.failure)}")
 
 
+def with_whole_paths(experiment: Experiment) -> Experiment:
+    """Return the experiment for a process in another folder: its data lie at the same path there."""
+    name = experiment.dataset
+    dataset = str(Path(name).resolve()) if is_own_file(name) else name
+    return replace(experiment, dataset=dataset, data_dir=experiment.data_dir.resolve())
+
+
 def first_cause(failure: BaseException | None) -> BaseException | None:
     while failure is not None and failure.__cause__ is not None:
         failure = failure.__cause__
@@ -186,6 +186,11 @@ def check(experiment: Experiment) -> None:
                 raise ConfigurationError(
                     registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
                 )
+    check_cluster()
+
+
+def check_cluster() -> None:
+    """Refuse an address at which no Ray answers."""
     if cluster := os.environ.get(CLUSTER):
         host, _, port = cluster.rpartition(":")
         try:

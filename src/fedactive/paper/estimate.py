@@ -148,7 +148,9 @@ class Estimate:
         )
 
 
-def estimate(wanted: Sequence[Experiment], left: Sequence[Experiment], seconds: float = 2.0) -> Estimate:
+def estimate(
+    wanted: Sequence[Experiment], left: Sequence[Experiment], seconds: float = 2.0, gpus: int = 0
+) -> Estimate:
     """Estimate how long the runs that are `left` take, after a short trial of each kind of training.
 
     The time is that of training, testing and scoring; the time that strategies need to select is not in it.
@@ -159,8 +161,9 @@ def estimate(wanted: Sequence[Experiment], left: Sequence[Experiment], seconds: 
         fast = measure_speed(kinds[name], seconds)
         trained += work.trained
         needed += work.trained / fast.trained + work.seen / fast.seen
-    devices = {choose_device(e.device).type for e in left}
-    where = "one GPU" if "cuda" in devices else f"{usable_cores()} CPU cores"
+    where = f"{usable_cores()} CPU cores"
+    if gpus:
+        where, needed = "one GPU" if gpus == 1 else f"{gpus} GPUs", needed / gpus
     return Estimate(len(wanted), len(wanted) - len(left), trained, needed, where)
 
 

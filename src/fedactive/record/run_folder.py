@@ -14,7 +14,6 @@ Beside the run folders, `.first-rounds` keeps states after AL round 1, which is 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -30,14 +29,16 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedactive.errors import RunError
+from fedactive.errors import InUseError, RunError
 from fedactive.experiment import Experiment
 from fedactive.files import read_json, write_atomically, write_json, write_partial
 from fedactive.record.environment import describe_environment
+from fedactive.record.lock import take_lock
 from fedactive.record.state import State, round_accuracy
 from fedactive.registry import REGISTRIES
 
 FORMAT = 1
+LOCK = ".lock"  # held by the process that runs
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 MAGIC = b"fedactive checkpoint 1 "
 TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
@@ -55,16 +56,14 @@ class Run:
         self.folder = experiment.folder
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.lock = open(self.folder / ".lock", "w")  # noqa: SIM115 - held until close()
+            lock = take_lock(self.folder / LOCK)
         except OSError as error:
             raise RunError(
                 f"cannot write in {self.folder}: {error.strerror}; choose another --runs-dir"
             ) from None
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.lock.close()
-            raise RunError(f"{self.folder} is in use by another process; wait for it or stop it") from None
+        if lock is None:
+            raise InUseError(f"{self.folder} is in use by another process; wait for it or stop it")
+        self.lock = lock  # held until close()
         self.saved_at = time.monotonic()
         try:
             self.origin = require_same_origin(experiment, data)
@@ -152,6 +151,16 @@ class Run:
         buffer = io.BytesIO()
         table.to_parquet(buffer, index=False, write_page_checksum=True)
         write_atomically(self.folder / f"{name}.parquet", buffer.getvalue())
+
+
+def in_use(folder: Path) -> bool:
+    """Return whether a process holds this run folder."""
+    if not (folder / LOCK).exists():
+        return False
+    lock = take_lock(folder / LOCK)
+    if lock is not None:
+        lock.close()
+    return lock is None
 
 
 def is_finished(experiment: Experiment) -> bool:

@@ -1,227 +1,205 @@
-"""Many experiments side by side: a grid of settings, run by worker processes, each in its own run folder.
+"""Many experiments side by side: a grid of settings, each run in its own folder.
 
-On a CPU every run is a `fedactive run` of its own, on a GPU they are threads of one process (see `crew`). A
-run that fails does not stop the others. If the grid is stopped or killed, its runs end too; started again, it
-skips finished runs and resumes the others.
+A run that fails does not stop the others. If the grid is stopped or killed, its runs end too; started again,
+it skips finished runs and resumes the others. Any number of grids may share a runs folder: each does what
+nobody else does, waits for the rest, and takes over runs whose grid has died.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
-from rich.progress import Task, TaskID
+from rich.progress import Progress, Task
 
-from fedactive.children import environment_of_a_child
-from fedactive.engines import choose_device, usable_cores
-from fedactive.errors import ERROR, RunError, UserError
+from fedactive.errors import InUseError, UserError
 from fedactive.experiment import Experiment, setting_labels
 from fedactive.laboratory.progress import caption, make_bars
-from fedactive.laboratory.progress_file import progress_path, read_milestone
 from fedactive.laboratory.run import Result
-from fedactive.record.run_folder import first_round_file, is_finished
+from fedactive.record.run_folder import first_round_file
 from fedactive.record.state import divergence
-from fedactive.sweep.crew import Crew, Turn
-from fedactive.sweep.lifeline import LIFELINE
+from fedactive.sweep.job import Attempt, Job
 
 ALL = "all runs, in FL rounds"
 SECONDS_BETWEEN_POLLS = 0.2
 SECONDS_BETWEEN_LINES = 60.0  # where the output is not a terminal
 
 
-@dataclass
-class Job:
-    """One run of the grid and how it is going."""
+class Workplace(Protocol):
+    """Where runs are done."""
 
-    experiment: Experiment
-    caption: str
-    process: subprocess.Popen[bytes] | Turn | None = None
-    log_begins: int = 0  # where this attempt's lines begin in its log, in bytes
-    begun: float = 0.0
-    apart: bool = False  # runs in its own process, because the shared one ended under it
-    fl_rounds: int = 0  # done, when last read
-    note: str = "starting"
-    failed: bool = False
-    bar: TaskID | None = None  # while it is running
+    jobs: int  # at a time
+    retries: int  # of a run that was lost
 
-    @property
-    def log(self) -> Path:
-        return self.experiment.runs_dir / "logs" / f"{self.experiment.name}.log"
+    def equip(self, experiments: Sequence[Experiment]) -> list[Experiment]:
+        """Decide how many run at a time, and give each run its share of the machine."""
+        ...
 
-    @property
-    def done(self) -> bool:
-        try:
-            return is_finished(self.experiment)
-        except (RunError, OSError):  # its folder is damaged or locked; the run itself will say so
-            return False
-
-    @property
-    def total(self) -> int:
-        return self.experiment.rounds * self.experiment.fl_rounds
-
-    def last_line(self) -> str:
-        log = self.log.read_bytes()[self.log_begins :] if self.log.exists() else b""
-        lines = log.decode(errors="replace").strip().splitlines()
-        reasons = [line for line in lines if line.startswith(ERROR)]  # another process may write here too
-        return (reasons or lines or ["no output"])[-1]
-
-    def update(self) -> None:
-        """Read how far the run has got."""
-        milestone = read_milestone(self.experiment)
-        if milestone is not None:
-            self.fl_rounds = milestone.fl_rounds
-            if milestone.accuracy is not None:
-                al_round = f"AL {milestone.al_round}/{self.experiment.rounds}"
-                self.note = f"{al_round}  accuracy {milestone.accuracy:.1%}"
+    def start(self, job: Job) -> Attempt: ...
+    def dismiss(self) -> None: ...
 
 
 @dataclass
 class Comparison:
-    """Runs a grid, `jobs` runs at a time."""
+    """Runs a grid."""
 
     experiments: Sequence[Experiment]
-    jobs: int
-    plugins: Sequence[Path] = ()
+    workplace: Workplace
     console: Console = field(default_factory=lambda: Console(stderr=True))
-    # One per precision, because torch sets it for a whole process; and one for each run with `apart`.
-    crews: dict[str, Crew] = field(default_factory=dict)
-    lifeline: tuple[int, int] = field(default_factory=os.pipe)  # closes when this process ends
+    waiting: list[Job] = field(default_factory=list)  # for their turn here, or for their end elsewhere
+    running: list[Job] = field(default_factory=list)
 
     def run(self) -> list[Job]:
         """Run the grid; failed runs are marked as such, only what stops the comparison itself is raised."""
-        settings = setting_labels([vars(experiment) for experiment in self.experiments])
+        experiments = self.workplace.equip(self.experiments)
+        settings = setting_labels([vars(experiment) for experiment in experiments])
         everything = [
             Job(experiment, ", ".join(filter(None, [setting, caption(experiment)])))
-            for experiment, setting in zip(self.experiments, settings, strict=True)
+            for experiment, setting in zip(experiments, settings, strict=True)
         ]
-        waiting = [job for job in everything if not job.done]
-        running: list[Job] = []
-        skipped = len(everything) - len(waiting)
-        where = f"; their logs: {waiting[0].log.parent}" if waiting else ""
-        self.say(f"{len(everything)} runs, {skipped} done before, {self.jobs} at a time{where}")
-        reported = time.monotonic()
+        self.waiting = [job for job in everything if not job.done]
+        todo = list(self.waiting)
+        where = f"; their logs: {todo[0].log.parent}" if todo else ""
+        skipped = len(everything) - len(todo)
+        self.say(f"{len(everything)} runs, {skipped} done before, {self.workplace.jobs} at a time{where}")
+        reported, idle = time.monotonic(), False
         # One bar for each run that is going on, below one for all.
-        with make_bars([ALL, *(job.caption for job in waiting)], self.console) as bars:
-            overall = bars.add_task(ALL, total=sum(job.total for job in waiting), note="")
+        with make_bars([ALL, *(job.caption for job in todo)], self.console) as bars:
+            overall = bars.add_task(ALL, total=sum(job.total for job in todo), note="")
             try:
-                while waiting or running:
-                    while len(running) < self.jobs and (job := self.next_job(waiting, running)):
-                        self.start(job)
-                        job.bar = bars.add_task(job.caption, total=job.total, note=job.note)
-                        running.append(job)
+                while self.waiting or self.running:
+                    self.look_elsewhere()
+                    while len(self.running) < self.workplace.jobs and (job := self.next_job()):
+                        job.attempt = self.workplace.start(job)
+                        self.running.append(job)
+                    if self.waiting and not self.running and not idle:
+                        self.say_what_is_elsewhere()
+                    idle = not self.running
                     time.sleep(SECONDS_BETWEEN_POLLS)
-                    for job in list(running):
-                        assert job.process is not None
-                        assert job.bar is not None
-                        job.update()
-                        bars.update(job.bar, completed=job.fl_rounds, note=job.note)
-                        if job.process.poll() is not None:
-                            bars.remove_task(job.bar)
-                            running.remove(job)
-                            if self.retry_apart(job):
-                                waiting.insert(0, job)
-                            else:
-                                self.finish(job)
-                    bars.update(overall, completed=sum(job.fl_rounds for job in everything))
+                    self.look_here()
+                    for job in todo:
+                        draw(job, bars)
+                    bars.update(overall, completed=sum(job.fl_rounds for job in todo))
                     if not self.console.is_terminal and time.monotonic() - reported >= SECONDS_BETWEEN_LINES:
                         reported = time.monotonic()
-                        self.say(progress_line(bars.tasks[0]))
+                        self.say(progress_line(bars.tasks[0], sum(bool(job.elsewhere) for job in todo)))
             finally:
-                processes = [job.process for job in running if job.process is not None]
-                for process in processes:  # interrupted: they resume from checkpoints next time
-                    process.terminate()
-                for process in processes:
-                    process.wait()
-                for crew in self.crews.values():
-                    crew.dismiss()
-                for end in self.lifeline:
-                    os.close(end)
+                attempts = [job.attempt for job in self.running if job.attempt is not None]
+                for attempt in attempts:  # interrupted: they resume from checkpoints next time
+                    attempt.terminate()
+                for attempt in attempts:
+                    attempt.wait()
+                self.workplace.dismiss()
+                for job in todo:
+                    job.release()
         return everything
 
-    def next_job(self, waiting: list[Job], running: list[Job]) -> Job | None:
-        """Take the next run, but not one whose shared AL round 1 another is just computing."""
-        busy = {first_round_file(job.experiment) for job in running}
-        for job in waiting:
+    def next_job(self) -> Job | None:
+        """Claim the next run, but not one whose shared AL round 1 is just being computed by another."""
+        going = [*self.running, *(job for job in self.waiting if job.elsewhere)]
+        busy = {first_round_file(job.experiment) for job in going}
+        for job in [job for job in self.waiting if not job.elsewhere]:
             shared = first_round_file(job.experiment)
-            if shared not in busy or shared.exists():
-                waiting.remove(job)
+            if shared in busy and not shared.exists():
+                continue
+            if not job.take():
+                busy.add(shared)
+                continue
+            self.waiting.remove(job)
+            if not job.done:
                 return job
+            self.finish(job)  # somebody else did it since
         return None
 
-    def start(self, job: Job) -> None:
-        config = job.log.with_suffix(".toml")
-        try:
-            job.log.parent.mkdir(parents=True, exist_ok=True)
-            config.write_text(job.experiment.to_toml(), encoding="utf-8")
-            job.log.touch()
-            job.log_begins = job.log.stat().st_size
-            progress_path(job.experiment).unlink(missing_ok=True)  # left by an earlier attempt
-        except OSError as error:
-            raise RunError(f"cannot write in {job.log.parent}: {error.strerror}") from None
-        job.begun = time.monotonic()
-        if choose_device(job.experiment.device).type == "cuda":
-            job.process = self.crew(job).start(config)
-            return
-        command = [sys.executable, "-m", "fedactive", "run", "--config", str(config)]
-        command += [word for plugin in self.plugins for word in ("--plugin", str(plugin))]
-        threads = str(max(1, usable_cores() // self.jobs))
-        with job.log.open("a") as log:
-            job.process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=self.lifeline[0],
-                env=environment_of_a_child(
-                    {LIFELINE: "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads}
-                ),
-            )
+    def look_elsewhere(self) -> None:
+        """See to runs that somebody else does: they may be done, or nobody's again."""
+        for job in [job for job in self.waiting if job.elsewhere and job.due]:
+            job.look()
+            if job.done:
+                job.elsewhere = ""
+                self.waiting.remove(job)
+                self.finish(job)
 
-    def crew(self, job: Job) -> Crew:
-        """Return the process that runs this job; start a new one if it has died."""
-        which = f"{job.experiment.name}-apart" if job.apart else job.experiment.precision
-        if which not in self.crews or not self.crews[which].alive:
-            self.crews[which] = Crew(self.jobs, self.plugins, job.log.with_name(f"crew-{which}.log"))
-        return self.crews[which]
+    def look_here(self) -> None:
+        """See to the runs of this grid."""
+        for job in list(self.running):
+            assert job.attempt is not None
+            job.update()
+            if (code := job.attempt.poll()) is None:
+                continue
+            self.running.remove(job)
+            if self.may_try_again(job):
+                job.release()
+                self.waiting.insert(0, job)
+            elif code == InUseError.exit_code and not job.done:  # somebody was faster
+                job.release()
+                self.waiting.insert(0, job)
+                job.begun = None
+                job.look()
+            else:
+                self.finish(job)
+            job.attempt = None
 
-    def retry_apart(self, job: Job) -> bool:
-        """Give a run whose shared process died one more try in its own: another run may have killed it."""
-        if not (isinstance(job.process, Turn) and job.process.abandoned):
+    def may_try_again(self, job: Job) -> bool:
+        """Decide whether a run whose process or worker died has another try: it need not be its fault."""
+        if not (job.attempt and job.attempt.lost):
             return False
         with job.log.open("a") as log:
-            print(f"the process of this run died, see {job.process.crew.log}", file=log)
-        first_time, job.apart = not job.apart, True
-        return first_time
+            print(job.attempt.lost, file=log)
+        job.losses += 1
+        return job.losses <= self.workplace.retries
 
     def finish(self, job: Job) -> None:
-        seconds = time.monotonic() - job.begun
         job.failed = not job.done
+        job.release()
         job.fl_rounds = job.total
         what = f"failed, see {job.log}"
         if not job.failed:
             accuracy = json.loads((job.experiment.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
             problem = divergence(Result(job.experiment.folder).metrics)
-            what = f"done in {seconds:.0f} s" + (f"; {problem}" if problem else "")
+            how = "elsewhere" if job.begun is None else f"in {time.monotonic() - job.begun:.0f} s"
+            what = f"done {how}" + (f"; {problem}" if problem else "")
         self.say(f"{job.caption}: {job.note}  {what}")
+
+    def say_what_is_elsewhere(self) -> None:
+        """Name the runs that this grid waits for, now that it has nothing else to do."""
+        for job in self.waiting:
+            if job.elsewhere:
+                job.update()
+                far = f"{job.fl_rounds}/{job.total} FL rounds"
+                self.say(f"{job.caption}: {far}  running elsewhere ({job.elsewhere})")
+        self.say("waiting for these; Ctrl-C leaves, and they go on")
 
     def say(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, highlight=False, markup=False)  # paths may have brackets
 
 
-def progress_line(task: Task) -> str:
+def draw(job: Job, bars: Progress) -> None:
+    """Show a bar of the run while it is going on, here or elsewhere."""
+    if job.attempt is None and not job.elsewhere:
+        if job.bar is not None:
+            bars.remove_task(job.bar)
+        job.bar = None
+        return
+    if job.bar is None:
+        job.bar = bars.add_task(job.caption, total=job.total, note="")
+    where = f"  {job.elsewhere}" if job.elsewhere else ""
+    bars.update(job.bar, completed=job.fl_rounds, note=f"{job.note}{where}")
+
+
+def progress_line(task: Task, elsewhere: int = 0) -> str:
     line = f"FL rounds {task.completed:.0f}/{task.total:.0f}"
-    if task.time_remaining is None:
-        return line
-    minutes = math.ceil(task.time_remaining / 60)
-    return f"{line}, about {f'{minutes} min' if minutes < 120 else f'{minutes / 60:.0f} h'} left"
+    if task.time_remaining is not None:
+        minutes = math.ceil(task.time_remaining / 60)
+        line += f", about {f'{minutes} min' if minutes < 120 else f'{minutes / 60:.0f} h'} left"
+    return line + (f", runs elsewhere: {elsewhere}" if elsewhere else "")
 
 
 def report_failures(jobs: Sequence[Job]) -> None:

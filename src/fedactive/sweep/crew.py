@@ -6,7 +6,8 @@ idle, another's fill them, and what one run has compiled and recorded serves the
     python -m fedactive.sweep.crew THREADS [PLUGIN ...]
 
 reads the paths of configuration files from standard input, one per line. It writes a log beside each file and
-answers on standard output with the path and `done` or `failed`. `Crew` is the other end of these pipes.
+answers on standard output with the path and the exit code that `fedactive run` would have. `Crew` is the
+other end of these pipes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,8 @@ from threading import Thread
 import torch
 
 from fedactive.children import environment_of_a_child
-from fedactive.engines import EngineShelf, own_stream, usable_cores
-from fedactive.errors import user_message
+from fedactive.engines import EngineShelf, own_stream
+from fedactive.errors import UserError, user_message
 from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import Lines
 from fedactive.laboratory.run import run_with
@@ -52,21 +53,22 @@ def serve(files: SimpleQueue[str], answers: int) -> None:
     with own_stream() if torch.cuda.is_available() else nullcontext(), EngineShelf() as engines:
         while True:
             file = files.get()
-            done = attempt(Path(file), engines)
+            code = attempt(Path(file), engines)
             # In one write: other threads answer too.
-            os.write(answers, f"{file}\t{'done' if done else 'failed'}\n".encode())
-            if not done and gpu_is_lost():
+            os.write(answers, f"{file}\t{code}\n".encode())
+            if code and gpu_is_lost():
                 os._exit(1)  # this run, the others and the next get a new process
 
 
-def attempt(config: Path, engines: EngineShelf) -> bool:
+def attempt(config: Path, engines: EngineShelf) -> int:
+    """Run what the file says, with a log beside it; return the exit code, 0 for a run that is done."""
     with config.with_suffix(".log").open("a") as log:
         try:
             run_with(engines, Experiment.from_toml(config.read_text(encoding="utf-8")), Lines(log))
         except Exception as error:
             print(user_message(error) or traceback.format_exc(), file=log)
-            return False
-    return True
+            return error.exit_code if isinstance(error, UserError) else 1
+    return 0
 
 
 def gpu_is_lost() -> bool:
@@ -85,9 +87,11 @@ def gpu_is_lost() -> bool:
 class Crew:
     """A process that runs experiments in threads, seen from the process that started it."""
 
-    def __init__(self, threads: int, plugins: Sequence[Path], log: Path) -> None:
+    def __init__(
+        self, threads: int, plugins: Sequence[Path], log: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it; `variables` are of its environment."""
         command = [sys.executable, "-m", "fedactive.sweep.crew", str(threads), *map(str, plugins)]
-        cores = str(max(1, usable_cores() // threads))
         with log.open("a") as errors:  # messages that belong to no particular run
             self.process = subprocess.Popen(
                 command,
@@ -95,10 +99,10 @@ class Crew:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=environment_of_a_child({"OMP_NUM_THREADS": cores}),
+                env=environment_of_a_child(variables or {}),
             )
         self.log = log
-        self.answers: dict[str, str] = {}
+        self.answers: dict[str, int] = {}
         self.listener = Thread(target=self.listen, daemon=True)
         self.listener.start()
 
@@ -107,7 +111,7 @@ class Crew:
         with self.process.stdout as answers:
             for line in answers:
                 file, answer = line.rstrip("\n").split("\t")
-                self.answers[file] = answer
+                self.answers[file] = int(answer)
 
     def start(self, config: Path) -> Turn:
         assert self.process.stdin is not None
@@ -140,14 +144,14 @@ class Turn:
         ended = self.crew.process.poll()  # with it all its runs end
         if ended is not None:
             self.crew.listener.join()  # its last answers may still be on their way
-        if self.config in self.crew.answers:
-            return 0 if self.crew.answers[self.config] == "done" else 1
-        return ended
+        return self.crew.answers.get(self.config, ended)
 
     @property
-    def abandoned(self) -> bool:
-        """Whether the process died before this run answered, perhaps through another run's fault."""
-        return self.poll() is not None and self.config not in self.crew.answers
+    def lost(self) -> str:
+        """How the process died before this run answered, perhaps through another run's fault."""
+        if self.poll() is None or self.config in self.crew.answers:
+            return ""
+        return f"the process of this run died, see {self.crew.log}"
 
     def terminate(self) -> None:
         self.crew.process.terminate()

@@ -8,15 +8,12 @@ from itertools import product
 from typing import Any
 
 from fedactive.data.loader import load
-from fedactive.engines import choose_device, usable_cores
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import check, options_of, parse
 from fedactive.query.strategy import make_strategy
 from fedactive.record.run_folder import require_same_origin
 from fedactive.registry import REGISTRIES, STRATEGIES, Registry
-
-RUNS_PER_GPU = 4  # by default
 
 
 def expand(values: Mapping[str, Any]) -> list[Experiment]:
@@ -79,15 +76,3 @@ def require_data(experiments: Sequence[Experiment]) -> None:
         if source not in fingerprints:
             fingerprints[source] = load(*source).fingerprint
         require_same_origin(e, fingerprints[source])
-
-
-def share_cores(experiments: Sequence[Experiment], jobs: int | None) -> tuple[list[Experiment], int]:
-    """Give each run its share of the cores, and return how many run at a time; `jobs` None chooses.
-
-    On a CPU one run per core is fastest: clients of one run wait for each other, runs do not.
-    """
-    if jobs is None:
-        gpu = any(choose_device(experiment.device).type == "cuda" for experiment in experiments)
-        jobs = min(RUNS_PER_GPU if gpu else usable_cores(), len(experiments))
-    workers = max(1, usable_cores() // jobs)
-    return [replace(e, workers=e.workers or workers) for e in experiments], jobs
