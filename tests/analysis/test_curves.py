@@ -31,7 +31,7 @@ def test_curves_come_from_run_folders(small):
 
 def test_a_round_in_which_nobody_had_samples_left_counts(small, digits, tmp_path, capsys):
     few = {"train": slice(160), "test": slice(20)}  # 160 are 200 by the paper's rounding: two rounds take all
-    images = {f"{k}_images": getattr(digits, f"{k}_images")[part, 0].numpy() for k, part in few.items()}
+    images = {f"{k}_images": getattr(digits, f"{k}_inputs")[part, 0].numpy() for k, part in few.items()}
     labels = {f"{k}_labels": getattr(digits, f"{k}_labels")[part].numpy() for k, part in few.items()}
     np.savez(tmp_path / "few.npz", **images, **labels)
     few_images = small(

@@ -37,7 +37,7 @@ async def app(scope, receive, send):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(sockets, "SECONDS_TO_ASK", 0.6)
+    monkeypatch.setattr(sockets, "SECONDS_TO_ASK", 1.5)
     monkeypatch.setattr(sockets, "SECONDS_TO_READ", 1.0)
     config = uvicorn.Config(
         app,

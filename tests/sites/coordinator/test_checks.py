@@ -11,7 +11,7 @@ import torch
 
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
-from fedactive.models import MODELS, ModelSpec
+from fedactive.models import ModelSpec
 from fedactive.record.schema import measure
 from fedactive.sites.coordinator.checks import (
     BadReplyError,
@@ -23,6 +23,7 @@ from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.log_lines import LONGEST_ENTRY, PlainFormatter
 from fedactive.sites.messages import Reply
 
+WITH_STATISTICS = ("cnn4", "mobilenet", "resnet18")  # of BatchNorm
 ABSURD = {
     "running_mean": (3e38, "sent statistics .* away from the model's"),
     "running_var": (3e38, "sent statistics .* away from the model's"),
@@ -37,7 +38,7 @@ def weights_of(model):
 @pytest.mark.parametrize(
     ("statistic", "value", "reason"), [(k, *v) for k, v in ABSURD.items()], ids=list(ABSURD)
 )
-@pytest.mark.parametrize("model", sorted(MODELS))
+@pytest.mark.parametrize("model", WITH_STATISTICS)
 def test_absurd_statistics_are_dropped(model, statistic, value, reason):
     weights = weights_of(model)
     name = next(name for name in weights if name.endswith(statistic))
@@ -47,7 +48,7 @@ def test_absurd_statistics_are_dropped(model, statistic, value, reason):
             check_update(Reply({"samples": 5}, spoiled), Server(weights), Update(1, weights), largest_step=10)
 
 
-@pytest.mark.parametrize("model", sorted(MODELS))
+@pytest.mark.parametrize("model", WITH_STATISTICS)
 def test_statistics_may_follow_images_of_any_scale(model):
     """Images whose pixels reach 100 instead of 1, and a rule about steps that is strict."""
     weights = weights_of(model)
