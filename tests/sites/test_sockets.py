@@ -104,7 +104,7 @@ def test_one_address_has_only_so_many_places(server, monkeypatch):
 
 
 def test_a_body_that_gets_on_may_take_its_time(server, monkeypatch):
-    monkeypatch.setattr(sockets, "SLOWEST", 100)
+    monkeypatch.setattr(sockets, "SLOWEST", 40)
     with socket.create_connection(server.address) as connection:
         connection.sendall(CALL + b"content-length: 400\r\n\r\n")
         for _ in range(20):
