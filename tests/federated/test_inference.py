@@ -59,9 +59,9 @@ def test_the_numbers_do_not_depend_on_threads(threads, name, precision):
     model = spec.build()
     model.load_state_dict(spec.initial_weights(torch.Generator().manual_seed(0)))
     rng = torch.Generator().manual_seed(1)
-    pixels = torch.randint(0, 256, (600, 1, 16, 16), dtype=torch.uint8, generator=rng)
+    pixels = torch.randint(0, 256, (260, 1, 16, 16), dtype=torch.uint8, generator=rng)
     found = []
-    for count in (1, 2, 3):
+    for count in (1, 2):
         threads(count)
         found.append(infer(model, pixels, NORMALISE, precision))
         assert torch.get_num_threads() == count

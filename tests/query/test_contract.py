@@ -16,7 +16,7 @@ from fedactive.query.strategies import gcnal
 @pytest.fixture
 def short_training(monkeypatch):
     """GCNAL trains a network for each selection. Whether that is a selection shows in few steps."""
-    monkeypatch.setattr(gcnal, "STEPS", 20)
+    monkeypatch.setattr(gcnal, "STEPS", 5)
 
 
 def every_variant():
