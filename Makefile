@@ -46,7 +46,9 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Three at a time for two cores: many tests wait for processes that they have started.
+# Three at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
+# Python keeps what it has compiled, whatever the environment says.
+unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
 	$(BIN)/pytest -n 3 --dist worksteal
 

@@ -42,8 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     third = len(items) // len(SLOW)
     items.clear()
     for group in groups:
-        items += [*group, *quick[: third - len(group)]]
-        del quick[: third - len(group)]
+        share = max(0, third - len(group))
+        items += [*group, *quick[:share]]
+        del quick[:share]
     items += quick
 
 
