@@ -103,7 +103,7 @@ def test_one_address_has_only_so_many_places(server, monkeypatch):
             stack.enter_context(socket.create_connection(server.address))
         time.sleep(0.1)
         assert len(server.server_state.connections) == 3
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionError):
             status(server)
         monkeypatch.setattr(PromptProtocol, "proxies", frozenset({"127.0.0.1"}))
         assert status(server) == 200
