@@ -89,10 +89,15 @@ def test_who_holds_connections_keeps_nobody_out(server, first, then):
 
     assert status(server) == 200
     with ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection(server.address)) for _ in range(MOST)]
-        for connection in held:
-            connection.sendall(first)
-        assert status(server) == 503
+        refused = False
+        for _ in range(5):  # on a busy machine the first ones may be let go before the last have come
+            held = [stack.enter_context(socket.create_connection(server.address)) for _ in range(MOST)]
+            for connection in held:
+                connection.sendall(first)
+            refused = refused or status(server) == 503
+            if refused:
+                break
+        assert refused
         wait_for(nobody_is_kept_out, "a place", 10)
 
 
