@@ -171,11 +171,12 @@ def test_guessing_is_slowed_down(site, stranger):
 
 def test_one_persons_many_requests_are_not_anothers(site, signed_in):
     ada, bob = signed_in("ada"), signed_in("bob")
-    site.server.server.config.app.state.desk.sessions.requests = Allowance(at_once=3, per_minute=60)
+    site.server.server.config.app.state.desk.sessions.requests = Allowance(at_once=3, per_minute=0.6)
     assert [ada.get("/api/next").status_code for _ in range(4)] == [200, 200, 200, 429]
     assert bob.get("/api/next").status_code == 200  # from the same address
     refused = ada.post("/api/answer", json={"sample": 0, "label": 1})
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert refused.status_code == 429
+    assert 50 < int(refused.headers["retry-after"]) <= 101
     assert signed_in("ada").get("/api/next").status_code == 429  # another session is no way around
 
 
@@ -278,7 +279,7 @@ def test_idle_strangers_lock_nobody_out(site, signed_in):
         begun = time.perf_counter()
         assert client.get("/api/next").status_code == 200
         assert httpx.get(site.address + "/sign-in").status_code == 200
-        assert time.perf_counter() - begun < 2
+        assert time.perf_counter() - begun < 10
     finally:
         for one in strangers:
             one.close()
