@@ -18,6 +18,7 @@ from fedactive.sites.labels.queues import SECONDS_HELD, Queues
 from fedactive.sites.labels.rounds import Rounds
 
 MOST_SECONDS = 86_400  # that somebody can have taken over an image
+STANDS = "action <> 'undo' AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = events.id)"
 OTHER_REQUEST = "this key was used for another request before"
 
 
@@ -129,8 +130,7 @@ class Answers:
     def history(self, annotator: Annotator, count: int) -> list[Event]:
         """List this person's answers that were not undone, latest first."""
         return self.events(
-            "annotator = ? AND action <> 'undo' AND NOT EXISTS"
-            " (SELECT 1 FROM events u WHERE u.undoes = events.id) ORDER BY id DESC LIMIT ?",
+            f"annotator = ? AND {STANDS} ORDER BY id DESC LIMIT ?",
             annotator.id,
             count,
         )

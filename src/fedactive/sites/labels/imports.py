@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fedactive.sites.labels.annotators import Annotator
-from fedactive.sites.labels.answers import Answers, Event, SenselessError
+from fedactive.sites.labels.answers import STANDS, Answers, Event, SenselessError
 from fedactive.sites.labels.database import Database, StoreError
 
 # An import has the store for a step at a time, and lets others have it as long: people label meanwhile.
@@ -46,11 +46,7 @@ class Imports:
         """Take back what this import brought and nobody has taken back; return how many answers."""
         if self.database.one("SELECT 1 FROM imports WHERE id = ?", number) is None:
             raise SenselessError(f"there is no import {number}")
-        standing = self.answers.events(
-            "import = ? AND action <> 'undo' AND NOT EXISTS"
-            " (SELECT 1 FROM events u WHERE u.undoes = events.id) ORDER BY id",
-            number,
-        )
+        standing = self.answers.events(f"import = ? AND {STANDS} ORDER BY id", number)
         self._append([Event(one.annotator, one.sample, "undo", undoes=one.id) for one in standing])
         with self.database.writing():
             self.database.connection.execute(

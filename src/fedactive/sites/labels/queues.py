@@ -104,7 +104,11 @@ class Queues:
         """List the disputed images that this person may decide: a reviewer, and not in their own dispute."""
         if not annotator.decides:
             return []
-        return [one for one in self.find_disputed() if not self.has_answered(annotator, one.sample)]
+        mine = self.database.rows(
+            "SELECT sample FROM assignments WHERE annotator = ? AND action IS NOT NULL", annotator.id
+        )
+        answered = {sample for (sample,) in mine}
+        return [one for one in self.find_disputed() if one.sample not in answered]
 
     def has_answered(self, annotator: Annotator, sample: int) -> bool:
         sql = "SELECT 1 FROM assignments WHERE sample = ? AND annotator = ? AND action IS NOT NULL"

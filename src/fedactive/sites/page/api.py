@@ -28,6 +28,7 @@ from fedactive.sites.page.desk import (
 from fedactive.sites.page.session import Session
 
 MOST_AHEAD = 100
+Number = Annotated[StrictInt, Field(ge=0, lt=2**63)]  # what SQLite can count to
 
 router = APIRouter(prefix="/api")
 
@@ -42,7 +43,7 @@ class Change(BaseModel):
 
 
 class Answer(Change):
-    sample: Annotated[StrictInt, Field(ge=0, lt=2**63)]
+    sample: Number
     action: Action = "label"
     label: StrictInt | None = None  # true, "3" and 3.0 are mistakes of a program, not classes
     seconds: float | None = Field(None, ge=0, le=MOST_SECONDS)
@@ -137,7 +138,7 @@ def import_answers(
 
 
 class Undo(BaseModel):
-    number: Annotated[StrictInt, Field(ge=0, lt=2**63)]
+    number: Number
 
 
 @router.post("/label-studio/undo", dependencies=[OnlyLeads])
