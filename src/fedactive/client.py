@@ -28,6 +28,7 @@ from fedactive.federated.algorithm import (
     state_to_device,
 )
 from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.closed_form import ClosedForm
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
@@ -137,6 +138,8 @@ def train_together(
         return []
     e = clients[0].experiment
     algorithm = make_algorithm(e.algorithm, e.algorithm_options)
+    if isinstance(algorithm, ClosedForm):
+        return [summarise(client, engine, algorithm, server) for client in clients]
     jobs = [client.federated_job(algorithm, server, al_round, fl_round) for client in clients]
     updates = []
     for client, job, result in zip(clients, jobs, engine.train(jobs), strict=True):
@@ -145,6 +148,14 @@ def train_together(
         updates.append(update)
     engine.wait()  # the loop measures the time
     return updates
+
+
+def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Server) -> Update:
+    """Add up the client's labelled samples, as the algorithm does."""
+    _, embeddings = engine.infer(server.weights, engine.dataset.train_inputs[client.labelled])
+    update = algorithm.summarise(server, embeddings, client.labels.to(engine.device))
+    engine.wait()  # the loop measures the time
+    return update
 
 
 def query_together(

@@ -135,6 +135,7 @@ class Experiment:
         self._settle_strategy()
         for registry in (ALGORITHMS, MODELS):
             self._settle_options(registry)
+        self._settle_algorithm()
         self._settle_rounds()
 
     def _settle(self, field: str, value: Any) -> None:
@@ -168,6 +169,14 @@ class Experiment:
         """Write the options in one canonical way, so that equal options give the same run."""
         name, field = getattr(self, registry.kind), f"{registry.kind}_options"
         self._settle(field, write_pairs(registry.options(name, getattr(self, field))))
+
+    def _settle_algorithm(self) -> None:
+        algorithm = ALGORITHMS[self.algorithm]
+        if algorithm.models and self.model not in algorithm.models:
+            allowed = f"{' or '.join(algorithm.models)} with algorithm {self.algorithm}"
+            raise ConfigurationError("model", self.model, allowed)
+        if algorithm.fl_rounds is not None:
+            self._settle("fl_rounds", algorithm.fl_rounds)
 
     def _settle_rounds(self) -> None:
         if self.rounds == 0:
