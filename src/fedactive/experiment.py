@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest, short_name
 from fedactive.errors import ConfigurationError, unknown_name
@@ -29,6 +30,9 @@ query = partial(option, panel="Active learning")
 learning = partial(option, panel="Federated learning")
 machine = partial(option, panel="Machine", identity=False)
 
+# They look only at where samples lie, so they need neither a label nor a model.
+COLD_START_STRATEGIES = ("random", "typiclust", "probcover", "maxherding", "medoids")
+ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
 
 
@@ -65,12 +69,20 @@ class Experiment:
     strategy_options: str = query(
         "", "parameters of the strategy as name=value,... (see `fedactive strategies`)"
     )
-    budget: float = query(
-        5.0, "labels per AL round, percent of all training samples, shared equally", low=0.01, high=100
+    budget: float | str = query(
+        5.0,
+        "labels per AL round: percent of all training samples, shared equally, or a number for each client",
+        low=0.01,
+        high=100,
+        unit=PER_CLIENT,
+    )
+    first: str = query(
+        "random", "who chooses in AL round 1, before there is a model", choices=COLD_START_STRATEGIES
     )
     rounds: int = query(
         0,
-        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others); more extend a run",
+        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others), or is 5 with a budget "
+        "in labels; more extend a run",
         low=0,
         identity=False,
     )
@@ -135,6 +147,7 @@ class Experiment:
         self._settle_strategy()
         for registry in (ALGORITHMS, MODELS):
             self._settle_options(registry)
+        self._settle_algorithm()
         self._settle_rounds()
 
     def _settle(self, field: str, value: Any) -> None:
@@ -169,7 +182,18 @@ class Experiment:
         name, field = getattr(self, registry.kind), f"{registry.kind}_options"
         self._settle(field, write_pairs(registry.options(name, getattr(self, field))))
 
+    def _settle_algorithm(self) -> None:
+        algorithm = ALGORITHMS[self.algorithm]
+        if algorithm.models and self.model not in algorithm.models:
+            allowed = f"{' or '.join(algorithm.models)} with algorithm {self.algorithm}"
+            raise ConfigurationError("model", self.model, allowed)
+        if algorithm.fl_rounds is not None:
+            self._settle("fl_rounds", algorithm.fl_rounds)
+
     def _settle_rounds(self) -> None:
+        if isinstance(self.budget, str):  # how far it goes depends on the samples
+            self._settle("rounds", self.rounds or ROUNDS_BY_COUNT)
+            return
         if self.rounds == 0:
             until = self.card.label_until if self.card else DatasetCard.label_until
             self._settle("rounds", max(1, round(until / self.budget)))
@@ -177,6 +201,13 @@ class Experiment:
         if self.rounds > most:
             at_most = f"at most {most} with a budget of {self.budget:g}%"
             raise ConfigurationError("rounds", self.rounds, at_most)
+
+    @property
+    def percent(self) -> float:
+        """The budget in percent; ConfigurationError if it is in labels of each client."""
+        if isinstance(self.budget, str):
+            raise ConfigurationError("budget", self.budget, "a number of percent here")
+        return self.budget
 
     @property
     def card(self) -> DatasetCard | None:

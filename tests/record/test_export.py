@@ -83,6 +83,18 @@ def test_a_real_run_comes_back_whole(small, tmp_path, results):
     assert str(tmp_path) not in (results / FILE).read_bytes().decode("latin-1")  # nobody's paths
 
 
+def test_budgets_in_labels_and_in_percent_stand_in_one_file(small, tmp_path, results):
+    counted = small(strategy="random", budget="7/client", rounds=2, fl_rounds=1)
+    folders = [result.folder for result in run_all([counted, replace(counted, budget=2.0, rounds=1)])]
+    export(folders, results)
+    back = {run.settings["budget"]: run for run in runs_of(results)}
+    assert back.keys() == {"7/client", 2.0}
+    assert {run.identity for run in back.values()} == {read_run(folder).identity for folder in folders}
+    assert [r.labelled for r in back["7/client"].al_rounds] == [21, 42]
+    export([folders[1]], tmp_path / "percent")
+    assert pq.read_schema(tmp_path / "percent" / FILE).field("budget").type == pa.float64()  # as ever
+
+
 def test_more_runs_are_added_and_longer_ones_replace(store, runs, results, tmp_path):
     store(logo(runs), [0.5, 0.6])
     store(logo(runs, seed=2), [0.5])
