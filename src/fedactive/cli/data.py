@@ -89,7 +89,7 @@ OF_EMBED = ("dataset", "data_dir", "backbone", "backbone_options", "image_size",
 
 @app.command(
     rich_help_panel=METHODS,
-    epilog=example("fedactive embed --dataset digits --backbone efficientnet_lite0 -o digits.npz"),
+    epilog=example("fedactive embed --backbone efficientnet_lite0 -o features.npz"),
 )
 @with_flags(flag for flag in SETTINGS if flag.name in OF_EMBED)
 def embed(

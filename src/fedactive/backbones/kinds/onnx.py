@@ -54,7 +54,9 @@ class Onnx(Backbone):
             raise wrong_size(self, size, self.fixed_size)
 
     def files(self) -> Sequence[Path]:
-        return [self.file]
+        """List the file, and the one beside it in which exporters keep the weights of large models."""
+        beside = (self.file.with_name(self.file.name + end) for end in (".data", "_data"))
+        return [self.file, *(path for path in beside if path.is_file())]
 
     @property
     def session(self) -> Any:
