@@ -9,6 +9,7 @@ from fedactive.backbones.find import content, find_backbone
 from fedactive.data.own_file import short_digest
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
+from fedactive.record.stored import StoredRun
 from fedactive.registry import load_plugin
 from support.networks import write_onnx
 
@@ -27,6 +28,15 @@ def test_the_content_of_a_file_is_part_of_a_runs_name(tmp_path):
     assert with_backbone(file).hash != first.hash
     with pytest.raises(ConfigurationError, match=r"backbone_sha256: .* was given, allowed is"):
         Experiment.from_toml(first.to_toml())
+
+
+def test_stored_runs_are_the_same_wherever_the_file_was_and_without_the_plugin(tmp_path):
+    settings = {"dataset": "digits", "strategy": "random", "seed": 1}
+    identities = [
+        StoredRun(tmp_path, "run", settings | {"backbone": backbone}, []).identity
+        for backbone in ("here/a.onnx", "/there/a.onnx", "of_a_plugin")
+    ]
+    assert identities[0] == identities[1] != identities[2]
 
 
 def test_weights_beside_an_onnx_file_count(tmp_path):
