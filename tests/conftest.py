@@ -19,7 +19,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.experiment import Experiment
-from fedactive.registry import REGISTRIES
+from fedactive.registry import BACKBONES, REGISTRIES
 from support.browser import Browser, missing
 from support.lacking import NO_GPU, lacking
 
@@ -103,11 +103,12 @@ def global_randomness_is_left_alone():
 @pytest.fixture(autouse=True)
 def registries_are_put_back():
     """What a test registers is its own."""
-    cards, classes = dict(DATASETS), [dict(registry.classes) for registry in REGISTRIES]
+    registries = (*REGISTRIES, BACKBONES)
+    cards, classes = dict(DATASETS), [dict(registry.classes) for registry in registries]
     yield
     DATASETS.clear()
     DATASETS.update(cards)
-    for registry, before in zip(REGISTRIES, classes, strict=True):
+    for registry, before in zip(registries, classes, strict=True):
         # What comes with the package stays: its module is imported only once.
         ours = {name: cls for name, cls in registry.classes.items() if name in registry.ours}
         registry.classes = ours | before
