@@ -57,8 +57,9 @@ class Experiment:
     )
     partition: str = data(
         "transport",
-        "how samples are dealt to clients: exact integer transport, or the released code's procedure",
-        choices=("transport", "reference"),
+        "how samples are dealt to clients: exact integer transport, the released code's procedure, or as the "
+        "data say",
+        choices=("transport", "reference", "given"),
     )
     augment: str = data("flip", "training augmentation", choices=("flip", "none"))
     image_size: int = data(
@@ -171,6 +172,7 @@ class Experiment:
         if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", self.device):
             raise ConfigurationError("device", self.device, "auto, cpu, cuda, or one GPU as in cuda:1")
         self._settle_dataset()
+        self._settle_clients()
         self._settle_backbone()
         self._settle_strategy()
         for registry in (ALGORITHMS, MODELS):
@@ -194,6 +196,23 @@ class Experiment:
             raise ConfigurationError(
                 "dataset_sha256", self.dataset_sha256, f"none: {self.dataset} is not a file"
             )
+
+    def _settle_clients(self) -> None:
+        if self.partition != "given":
+            return
+        from fedactive.data.partition import read_clients  # needs numpy, which --help does without
+
+        found = read_clients(find_file(self.dataset, self.data_dir)) if self.card is None else None
+        if found is None:
+            allowed = f"transport or reference: {self.dataset} does not say who has which sample"
+            raise ConfigurationError("partition", self.partition, allowed)
+        if self.clients not in (Experiment.clients, len(found[0])):
+            raise ConfigurationError("clients", self.clients, f"{len(found[0])}, as {self.dataset} says")
+        for field in ("alpha", "rho"):
+            if getattr(self, field) != getattr(Experiment, field):
+                default = f"{getattr(Experiment, field):g}, the default: partition given deals nothing"
+                raise ConfigurationError(field, getattr(self, field), default)
+        self._settle("clients", len(found[0]))
 
     def _settle_backbone(self) -> None:
         if not self.backbone:

@@ -18,6 +18,7 @@ def features_file(experiment: Experiment, progress: Progress) -> tuple[bytes, st
     data = load(e.dataset, e.data_dir, e.dataset_sha256)
     require_images(e, data)
     train, test = embed_dataset(e, data, progress)
+    owners = {} if data.train_clients is None else {"train_clients": data.train_clients.numpy()}
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -26,6 +27,7 @@ def features_file(experiment: Experiment, progress: Progress) -> tuple[bytes, st
         test_features=test.numpy(),
         test_labels=data.test_labels.numpy(),
         classes=np.array(data.classes),
+        **owners,
     )
     counts = f"{len(train)} training and {len(test)} test samples of {train.shape[1]} features"
     return buffer.getvalue(), f"{counts}, {len(data.classes)} classes"
