@@ -19,7 +19,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.experiment import Experiment
-from fedactive.registry import REGISTRIES
+from fedactive.registry import BACKBONES, REGISTRIES
 from support.browser import Browser, missing
 from support.lacking import NO_GPU, lacking
 
@@ -62,7 +62,7 @@ def digits() -> Dataset:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Callable[..., Experiment]:
-    """A complete experiment that runs in about a second."""
+    """A complete experiment that runs in a fraction of a second: what trains makes no difference to most tests."""
 
     def make(**changes: object) -> Experiment:
         values: dict[str, object] = {
@@ -72,6 +72,7 @@ def small(tmp_path: Path) -> Callable[..., Experiment]:
             "fl_rounds": 3,
             "local_epochs": 1,
             "local_only_epochs": 4,
+            "model": "mlp",
             "augment": "none",
             "device": "cpu",
             "workers": 1,
@@ -102,11 +103,12 @@ def global_randomness_is_left_alone():
 @pytest.fixture(autouse=True)
 def registries_are_put_back():
     """What a test registers is its own."""
-    cards, classes = dict(DATASETS), [dict(registry.classes) for registry in REGISTRIES]
+    registries = (*REGISTRIES, BACKBONES)
+    cards, classes = dict(DATASETS), [dict(registry.classes) for registry in registries]
     yield
     DATASETS.clear()
     DATASETS.update(cards)
-    for registry, before in zip(REGISTRIES, classes, strict=True):
+    for registry, before in zip(registries, classes, strict=True):
         # What comes with the package stays: its module is imported only once.
         ours = {name: cls for name, cls in registry.classes.items() if name in registry.ours}
         registry.classes = ours | before

@@ -15,7 +15,7 @@ import fedactive
 PACKAGE = Path(fedactive.__file__).parent
 
 BASE = {"errors", "children", "files", "options", "registry", "randomness"}
-CORE = BASE | {"data", "experiment", "models", "federated", "query", "evaluation", "engines"}
+CORE = BASE | {"data", "models", "backbones", "experiment", "federated", "query", "evaluation", "engines"}
 LOOP = CORE | {"federation", "client", "record", "progress", "loop"}
 
 # What each room of the package may import, besides itself.
@@ -27,8 +27,9 @@ ROOMS = {
     "options": {"errors", "files"},
     "registry": {"errors", "options"},
     "data": BASE,
-    "experiment": BASE | {"data"},
-    "models": BASE | {"data", "experiment"},
+    "models": BASE | {"data"},
+    "backbones": BASE | {"data", "models"},
+    "experiment": BASE | {"data", "backbones"},
     "federated": BASE | {"data", "experiment", "models"},
     "query": BASE | {"data", "experiment", "models"},
     "evaluation": BASE,
@@ -129,6 +130,7 @@ LIBRARIES = {
     "flwr": ("sites/flower/", "sites/coordinator/server_app.py", "laboratory/"),
     "ray": ("laboratory/", "sweep/on_ray.py"),
     "fastapi": ("sites/page/",),
+    "onnxruntime": ("backbones/kinds/onnx.py",),
 }
 
 

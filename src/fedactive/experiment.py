@@ -17,12 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedactive.backbones.find import content, find_backbone
+from fedactive.backbones.find import short_name as short_backbone
 from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest, short_name
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
-from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
 
 # Constructors of options, by the heading under which --help and the TOML file show them.
 data = partial(option, panel="Data")
@@ -59,6 +61,22 @@ class Experiment:
         choices=("transport", "reference"),
     )
     augment: str = data("flip", "training augmentation", choices=("flip", "none"))
+    image_size: int = data(
+        0,
+        "side of the squares to which images are resized; 0 leaves them, or is what the backbone wants",
+        low=0,
+        high=1024,
+    )
+    backbone: str = data(
+        "",
+        "clients see features by this network (see `fedactive backbones`), or by an ONNX or TorchScript file",
+    )
+    backbone_options: str = data(
+        "", "parameters of the backbone as name=value,... (see `fedactive backbones`)"
+    )
+    backbone_sha256: str = data(
+        "", "first 12 digits of the SHA-256 of the backbone's file; computed if not given, checked if given"
+    )
 
     strategy: str = query("logo", "query strategy (see `fedactive strategies`)", choices=STRATEGIES)
     selector: str = query(
@@ -88,8 +106,17 @@ class Experiment:
     )
     seed: int = query(1, "seed of all randomness", low=0, high=2**63 - 1)
 
-    model: str = learning("cnn4", "architecture (see `fedactive models`)", choices=MODELS)
+    model: str = learning(
+        "cnn4",
+        "architecture (see `fedactive models`); with a backbone linear instead of cnn4",
+        choices=MODELS,
+    )
     model_options: str = learning("", "parameters of the model as name=value,... (see `fedactive models`)")
+    weights: str = learning(
+        "random",
+        "weights of a fresh model: drawn by the seed, or published ones with a fresh last layer",
+        choices=("random", "pretrained"),
+    )
     algorithm: str = learning(
         "fedavg", "federated algorithm (see `fedactive algorithms`)", choices=ALGORITHMS
     )
@@ -144,10 +171,12 @@ class Experiment:
         if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", self.device):
             raise ConfigurationError("device", self.device, "auto, cpu, cuda, or one GPU as in cuda:1")
         self._settle_dataset()
+        self._settle_backbone()
         self._settle_strategy()
         for registry in (ALGORITHMS, MODELS):
             self._settle_options(registry)
         self._settle_algorithm()
+        self._settle_weights()
         self._settle_rounds()
 
     def _settle(self, field: str, value: Any) -> None:
@@ -165,6 +194,34 @@ class Experiment:
             raise ConfigurationError(
                 "dataset_sha256", self.dataset_sha256, f"none: {self.dataset} is not a file"
             )
+
+    def _settle_backbone(self) -> None:
+        if not self.backbone:
+            for field in ("backbone_options", "backbone_sha256"):
+                if given := getattr(self, field):
+                    raise ConfigurationError(field, given, "none without a backbone")
+            return
+        backbone, pairs = find_backbone(self.backbone, self.backbone_options), self.backbone_options
+        self._settle("backbone_options", write_pairs(BACKBONES.options(backbone.name, pairs)))
+        self._settle("image_size", self.image_size or backbone.size)
+        backbone.check(self.image_size)
+        found = content(backbone)
+        if self.backbone_sha256 not in ("", found):
+            raise ConfigurationError(
+                "backbone_sha256", self.backbone_sha256, f"{found}, as {self.backbone} has it"
+            )
+        self._settle("backbone_sha256", found)
+        if self.model == Experiment.model:
+            self._settle("model", "linear")
+        if 1 not in getattr(MODELS[self.model], "dimensions", ()):
+            raise ConfigurationError("model", self.model, "a model for features with a backbone, as linear")
+
+    def _settle_weights(self) -> None:
+        if self.weights == "pretrained":
+            published = getattr(MODELS[self.model], "published", None)
+            if published is None:
+                raise ConfigurationError("weights", self.weights, f"random with model {self.model}")
+            published.path()  # or it says what is missing
 
     def _settle_strategy(self) -> None:
         allowed = STRATEGIES[self.strategy].selectors
@@ -215,6 +272,12 @@ class Experiment:
         return self.described or DATASETS.get(self.dataset)
 
     @property
+    def inputs(self) -> tuple[object, ...]:
+        """What decides the samples that clients see, and where they are read from."""
+        made = (self.backbone, self.backbone_options, self.backbone_sha256, self.image_size, self.weights)
+        return (self.dataset, self.dataset_sha256, self.data_dir, *made)
+
+    @property
     def name(self) -> str:
         """The run folder's name: readable, then the hash that makes it unique."""
         return f"{short_name(self.dataset)}-{self.strategy}-{self.selector}-s{self.seed}-{self.hash}"
@@ -229,10 +292,12 @@ class Experiment:
         """Ten hexadecimal digits: a hash of the fields that decide the result, not of where it is computed.
 
         Defaults do not count, so a setting added later leaves the names of older runs as they are. A file of
-        the user's own counts by its name and content, not by its folder. An algorithm's options count by
-        their own names: FedProx's mu was once a setting of Experiment, and its runs keep their names.
+        the user's own, of data or a backbone, counts by its name and content, not by its folder. An
+        algorithm's options count by their own names: FedProx's mu was once a setting of Experiment, and its
+        runs keep their names.
         """
-        values = vars(self) | {"dataset": short_name(self.dataset), "algorithm_options": ""}
+        names = {"dataset": short_name(self.dataset), "backbone": short_backbone(self.backbone)}
+        values = vars(self) | names | {"algorithm_options": ""}
         identity = {
             item.name: values[item.name]
             for item in options_of(Experiment)

@@ -6,8 +6,12 @@ from fedactive.experiment import Experiment
 
 
 class Progress:
-    """The listener that a run reports to. FL rounds are counted from 0."""
+    """The listener that a run reports to. FL rounds are counted from 0.
 
+    Before all else a run with a backbone embeds images, of which `done` are done.
+    """
+
+    def on_embedding(self, done: int, total: int) -> None: ...
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
     def on_query(self, al_round: int) -> None: ...
     def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None: ...

@@ -61,7 +61,10 @@ def test_every_table_is_the_same_from_either(stored, results, name):
 
 
 def test_a_real_run_comes_back_whole(small, tmp_path, results):
-    experiments = [small(strategy="logo"), small(strategy="random", alpha=float("inf"))]
+    experiments = [
+        small(strategy="logo", model="cnn4"),
+        small(strategy="random", model="cnn4", alpha=float("inf")),
+    ]
     folders = [result.folder for result in run_all(experiments)]
     export(folders, results)
     for folder, back in zip(folders, runs_of(results), strict=True):

@@ -126,7 +126,7 @@ def command(folder, workers):
     """A run of a few seconds."""
     flags = {
         "dataset": "digits", "strategy": "logo", "clients": 3, "rounds": 3, "fl-rounds": 6, "local-epochs": 2,
-        "local-only-epochs": 20, "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
+        "local-only-epochs": 20, "model": "mlp", "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
     }  # fmt: skip
     return ["run", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
 
@@ -217,13 +217,13 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_takes_over(interrupt
 
 
 def test_a_full_disk_is_reported_and_nothing_is_lost(interrupted, tmp_path):
-    """The system refuses files larger than 100 kB: a real error in the middle of writing a checkpoint."""
+    """The system refuses files larger than 30 kB: a real error in the middle of writing a checkpoint."""
     experiment, folder = interrupted
     before = (folder / "checkpoint.pt").read_bytes()
     script = (
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + EAGER
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n" + EAGER
     )
     config = tmp_path / "experiment.toml"
     config.write_text(experiment.to_toml())
@@ -290,7 +290,9 @@ def test_a_damaged_shared_round_is_computed_and_shared_again(small, damage):
 def test_round_one_of_other_data_is_not_taken(small, tmp_path, monkeypatch):
     """The dataset of the same name lies in another folder, or its file was replaced."""
     run(small(strategy="random", rounds=1))
-    monkeypatch.setattr(fedactive.laboratory.run, "load", with_other_labels(fedactive.laboratory.run.load))
+    monkeypatch.setattr(
+        fedactive.laboratory.run, "load_inputs", with_other_labels(fedactive.laboratory.run.load_inputs)
+    )
     computed, taken = Rounds(), Rounds()
     beside = run(small(strategy="entropy", rounds=2), computed)
     run(small(strategy="logo", rounds=2), taken)
@@ -319,7 +321,9 @@ def test_a_finished_run_is_prolonged_by_asking_for_more_rounds(small, tmp_path):
 def test_other_data_of_the_same_name_is_refused(small, monkeypatch):
     result = run(small())
     before = {path: path.read_bytes() for path in result.folder.iterdir()}
-    monkeypatch.setattr(fedactive.laboratory.run, "load", with_other_labels(fedactive.laboratory.run.load))
+    monkeypatch.setattr(
+        fedactive.laboratory.run, "load_inputs", with_other_labels(fedactive.laboratory.run.load_inputs)
+    )
     for rounds in (3, 4):  # a finished run, and one that is to go on
         with pytest.raises(RunError, match=r"digits is not the same as when .* was begun"):
             run(small(rounds=rounds))

@@ -1,4 +1,4 @@
-"""`fedactive datasets` and `fedactive data`: which datasets there are, getting them, checking them."""
+"""`fedactive datasets`, `data` and `embed`: which datasets there are; get, check and embed them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from typing import Annotated
 
 import typer
 
-from fedactive.cli.options import METHODS, DataDir, example, name_argument
+from fedactive.cli.options import (
+    METHODS,
+    SETTINGS,
+    DataDir,
+    Plugins,
+    example,
+    load_plugins,
+    name_argument,
+    with_flags,
+)
 from fedactive.data.catalog import DATASETS
+from fedactive.errors import ConfigurationError
+from fedactive.experiment import Experiment
 
 app = typer.Typer()
 data_app = typer.Typer(
@@ -71,3 +82,37 @@ def check(name: DatasetOrFile, data_dir: DataDir = Path("data")) -> None:
         print(f"{name} comes with the package, there is nothing to check")
     if any(report.problem for report in reports):
         raise typer.Exit(1)
+
+
+OF_EMBED = ("dataset", "data_dir", "backbone", "backbone_options", "image_size", "device")
+
+
+@app.command(
+    rich_help_panel=METHODS,
+    epilog=example("fedactive embed --backbone efficientnet_lite0 -o features.npz"),
+)
+@with_flags(flag for flag in SETTINGS if flag.name in OF_EMBED)
+def embed(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write this .npz file.")],
+    plugin: Plugins = None,
+    **flags: str | None,
+) -> None:
+    """Write the features of a dataset's images by a backbone, as a file that --dataset takes.
+
+    What is stopped goes on where it was when the same command is given again.
+    """
+    load_plugins(plugin)
+    experiment = Experiment.from_values({name: text for name, text in flags.items() if text is not None})
+    if not experiment.backbone:
+        raise ConfigurationError("backbone", "", "a name (see `fedactive backbones`) or the path of a file")
+    if output.suffix != ".npz":
+        raise ConfigurationError("output", str(output), "the path of an .npz file")
+
+    from fedactive.files import write_output
+    from fedactive.laboratory.features_file import features_file
+    from fedactive.laboratory.progress import handle_interrupt, make_progress
+
+    with handle_interrupt():
+        content, summary = features_file(experiment, make_progress())
+    write_output(output, content)
+    print(f"{output}: {summary}")

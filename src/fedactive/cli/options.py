@@ -15,11 +15,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from fedactive.backbones.find import KINDS_OF_FILES
 from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
-from fedactive.registry import Registry, load_plugin
+from fedactive.registry import BACKBONES, Registry, load_plugin
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -45,7 +46,8 @@ Config = Annotated[Path | None, typer.Option("--config", help="Read settings fro
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(
-        "--plugin", help="Load strategies, algorithms or models from this Python file (may be repeated)."
+        "--plugin",
+        help="Load strategies, algorithms, models or backbones from this Python file (repeatable).",
     ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
@@ -120,12 +122,16 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
     return decorate
 
 
+# Names for settings that may also be the path of a file.
+OR_FILES: dict[str, Iterable[Any]] = {"dataset": DATASETS, "backbone": set(BACKBONES.ours) - KINDS_OF_FILES}
+
+
 def setting_flag(item: Option) -> inspect.Parameter:
     """Make the flag of a setting. Its value is text: the setting itself says what is wrong with it."""
     if isinstance(item.choices, Registry):
         # Only ours: those of installed packages are known once they are imported, and so is PyTorch then.
         item = dataclasses.replace(item, choices=item.choices.ours)
-    names = DATASETS if item.name == "dataset" else item.choices
+    names = OR_FILES.get(item.name, item.choices)
     default = f"default {item.default}" if item.default != "" else "none by default"
     return flag(
         item.name,

@@ -1,4 +1,4 @@
-"""`fedactive strategies`, `algorithms` and `models`: what can be chosen by name."""
+"""`fedactive strategies`, `algorithms`, `models` and `backbones`: what can be chosen by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from fedactive.cli.options import METHODS, Plugins, example, load_plugins
 from fedactive.options import options_of
-from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
 
 app = typer.Typer()
 
@@ -30,6 +30,13 @@ def models(plugin: Plugins = None) -> None:
     """List the models and their options."""
     load_plugins(plugin)
     print_registry(MODELS, "what it is")
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive backbones"))
+def backbones(plugin: Plugins = None) -> None:
+    """List the backbones, which turn images into features, and their options."""
+    load_plugins(plugin)
+    print_registry(BACKBONES, "what it is")
 
 
 def print_registry(registry: Registry, what: str, selectors: bool = False) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
@@ -169,10 +167,4 @@ def _read(card: DatasetCard, layout: Layout, path: Path) -> Parts:
 
 
 def _dataset(card: DatasetCard, parts: Parts) -> Dataset:
-    return Dataset(
-        name=card.name,
-        classes=card.classes,
-        mean=card.mean,
-        std=card.std,
-        **{role.replace("images", "inputs"): torch.from_numpy(array) for role, array in parts.items()},
-    )
+    return Dataset.of_images(card.name, parts, card.classes, card.mean, card.std)

@@ -39,16 +39,21 @@ def load_features(path: Path) -> Dataset:
     classes = class_names(path)
     require_sound_labels(path, {"train": train, "test": test}, read, len(classes))
     require_every_class(path, read["train_labels"], classes)
-    mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
-    std[std < 1e-6] = 1.0  # a constant feature would mean a division by 0
-    inputs = [standardise(array, mean, std) for array in (train, test)]
+    inputs = standardise(train, test)
     labels = [torch.from_numpy(read[f"{split}_labels"].astype(np.int64)) for split in ("train", "test")]
     return Dataset(short_name(str(path)), inputs[0], labels[0], inputs[1], labels[1], classes, (), ())
 
 
-def standardise(array: Array, mean: Array, std: Array) -> Tensor:
+def standardise(train: Array, test: Array) -> tuple[Tensor, Tensor]:
+    """Standardise float32 features, both by what the training samples are like, and scale them."""
+    mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
+    std[std < 1e-6] = 1.0  # a constant feature would mean a division by 0
     shift, scale = (torch.from_numpy(part.astype(np.float32)) for part in (-mean / std, 1 / std))
-    return F.normalize(torch.addcmul(shift, torch.from_numpy(array), scale)).mul_(LENGTH)
+
+    def scaled(array: Array) -> Tensor:
+        return F.normalize(torch.addcmul(shift, torch.from_numpy(array), scale)).mul_(LENGTH)
+
+    return scaled(train), scaled(test)
 
 
 def _features(path: Path, name: str, array: Array) -> Array:

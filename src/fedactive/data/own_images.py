@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fedactive.data.dataset import Dataset
 from fedactive.data.own_file import short_name
@@ -33,9 +32,7 @@ def load_images(path: Path) -> Dataset:
     require_sound(path, parts, shape, len(classes))
     require_every_class(path, labels, classes)
     mean, std = mean_and_std(images)
-    joined = join(path, [parts])
-    arrays = {role.replace("images", "inputs"): torch.from_numpy(array) for role, array in joined.items()}
-    return Dataset(name=short_name(str(path)), classes=classes, mean=mean, std=std, **arrays)
+    return Dataset.of_images(short_name(str(path)), join(path, [parts]), classes, mean, std)
 
 
 def class_names(path: Path) -> tuple[str, ...]:

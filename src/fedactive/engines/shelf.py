@@ -53,9 +53,9 @@ class EngineShelf:
 
     def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
         e = experiment
-        spec = ModelSpec(e.model, dataset.input_shape, len(dataset.classes), e.model_options)
+        spec = ModelSpec(e.model, dataset.input_shape, len(dataset.classes), e.model_options, e.weights)
         recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, e.augment == "flip", e.precision)
-        key = (e.dataset, e.dataset_sha256, e.data_dir, spec, recipe, e.device, e.workers, e.clients)
+        key = (e.inputs, spec, recipe, e.device, e.workers, e.clients)
         if self.engine is None or key != self.key:
             self.close()
             self.engine = make_engine(spec, dataset, recipe, e.device, e.workers, e.clients)

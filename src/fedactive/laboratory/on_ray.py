@@ -23,6 +23,7 @@ from flwr.server.superlink.fleet.vce.backend.backend import BackendConfig
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from fedactive.backbones.find import is_file
 from fedactive.client import CPU
 from fedactive.data.own_file import is_own_file
 from fedactive.engines import Engine, usable_cores
@@ -34,7 +35,7 @@ from fedactive.federation import Query, QueryPhase
 from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
-from fedactive.registry import PLUGIN_MODULE, REGISTRIES
+from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
 SECONDS_BETWEEN_POLLS = 0.05
@@ -155,7 +156,10 @@ def with_whole_paths(experiment: Experiment) -> Experiment:
     """Return the experiment for a process in another folder: its data lie at the same path there."""
     name = experiment.dataset
     dataset = str(Path(name).resolve()) if is_own_file(name) else name
-    return replace(experiment, dataset=dataset, data_dir=experiment.data_dir.resolve())
+    backbone = experiment.backbone
+    if is_file(backbone):
+        backbone = str(Path(backbone).resolve())
+    return replace(experiment, dataset=dataset, backbone=backbone, data_dir=experiment.data_dir.resolve())
 
 
 def first_cause(failure: BaseException | None) -> BaseException | None:
@@ -179,9 +183,9 @@ def flower_simulation(experiment: Experiment, split: Split, engine: Engine) -> I
 
 def check(experiment: Experiment) -> None:
     """Refuse what cannot work on Flower's workers, before any work."""
-    for registry in REGISTRIES:
+    for registry in (*REGISTRIES, BACKBONES):
         chosen, text = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
-        for name in registry.parts_of(chosen, text):
+        for name in registry.parts_of(chosen, text) if chosen in registry else ():
             if registry[name].__module__.startswith(PLUGIN_MODULE):
                 raise ConfigurationError(
                     registry.kind, name, "one of an installed package: Flower's workers load no plugin files"

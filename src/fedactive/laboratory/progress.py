@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
@@ -30,6 +37,11 @@ class Lines(Progress):
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file  # None: standard output
         self.last = time.monotonic()
+
+    def on_embedding(self, done: int, total: int) -> None:
+        if time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = time.monotonic()
+            self.say(f"embedding: {done:,} of {total:,} images")
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
@@ -73,7 +85,24 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
 
 
 class Bars(Progress):
-    """One bar per run, in FL rounds, with the AL round and the accuracy beside it."""
+    """One bar per run, in FL rounds, with the AL round and the accuracy beside it.
+
+    Before it another one, in images, if these are embedded.
+    """
+
+    def __init__(self) -> None:
+        self.embedding: tuple[RichProgress, TaskID] | None = None
+
+    def on_embedding(self, done: int, total: int) -> None:
+        if self.embedding is None:
+            bars = make_bars(["embedding"], Console(stderr=True))
+            self.embedding = bars, bars.add_task("embedding", total=total, note="images")
+            bars.start()
+        bars, task = self.embedding
+        bars.update(task, completed=done)
+        if done == total:
+            bars.stop()
+            self.embedding = None
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment

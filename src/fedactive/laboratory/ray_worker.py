@@ -18,12 +18,12 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedactive.client import CPU, Client
-from fedactive.data.loader import load
 from fedactive.engines import Engine, EngineShelf
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, State, Update, state_to_device
 from fedactive.federation import QueryPhase
+from fedactive.laboratory.inputs import load_inputs
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ def wake(task: Task) -> tuple[Client, Engine, Server]:
 
 @lru_cache(maxsize=1)  # once per worker and run
 def engine_of(experiment: Experiment) -> Engine:
-    dataset = load(experiment.dataset, experiment.data_dir, experiment.dataset_sha256)
-    return EngineShelf().get(experiment, dataset)
+    return EngineShelf().get(experiment, load_inputs(experiment))
 
 
 def pack(content: object) -> RecordDict:

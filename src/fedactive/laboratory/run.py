@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedactive.data.loader import load
 from fedactive.engines import Engine, EngineShelf, choose_device
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.federation import Federation
+from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.progress import make_progress
 from fedactive.laboratory.progress_file import ProgressFile
 from fedactive.laboratory.simulation import Simulation
@@ -68,7 +68,7 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
 
 
 def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
-    dataset = load(experiment.dataset, experiment.data_dir, experiment.dataset_sha256)
+    dataset = load_inputs(experiment, progress)
     clients = split(experiment, dataset.train_labels, len(dataset.classes))
     with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:

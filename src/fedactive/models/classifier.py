@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedactive.models.published import PublishedWeights
+
 
 class Classifier(nn.Module, ABC):
     """Maps samples to logits (n, C) and embedding z (n, d); logits = head(z).
@@ -25,6 +27,7 @@ class Classifier(nn.Module, ABC):
     paper: ClassVar[str]
 
     dimensions: ClassVar[tuple[int, ...]] = (3,)  # of a sample: 3 of an image, 1 of features
+    published: ClassVar[PublishedWeights | None] = None  # weights to begin with, where there are any
 
     head: nn.Linear
     draws: bool = False  # does training draw random numbers, as dropout does? Set by the engine

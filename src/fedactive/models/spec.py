@@ -37,6 +37,7 @@ class ModelSpec:
     input_shape: tuple[int, ...]
     classes: int
     options: str = ""
+    weights: str = "random"  # "pretrained": all but the head begin as published
 
     def build(self, seed: int = 0) -> Classifier:
         """Build the model; what its constructor draws follows from the seed, the same in every process."""
@@ -50,7 +51,9 @@ class ModelSpec:
             return model
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
-        """Draw weights and buffers that follow from the generator's seed."""
+        """Draw weights and buffers that follow from the generator's seed; of a pretrained model the head."""
         model = self.build(generator.initial_seed())
         model.initialise(generator)
+        if self.weights == "pretrained":
+            MODELS[self.name].published.load_into(model)
         return {name: value.detach() for name, value in model.state_dict().items()}

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from fedactive.data.loader import load
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
+from fedactive.laboratory.inputs import load_inputs
+from fedactive.laboratory.progress import make_progress
 from fedactive.options import check, options_of, parse
 from fedactive.query.strategy import make_strategy
 from fedactive.record.run_folder import require_same_origin
@@ -68,11 +69,12 @@ def drop_idle_options(e: Experiment) -> Experiment:
 def require_data(experiments: Sequence[Experiment]) -> None:
     """Read every dataset of the grid once: a missing or damaged one is reported before any run starts.
 
+    Where there is a backbone, that embeds the images, so that no two runs of the grid do it.
+
     The same goes for a dataset that differs from the one with which a run of the grid was begun.
     """
     fingerprints: dict[object, str] = {}
     for e in experiments:
-        source = (e.dataset, e.data_dir, e.dataset_sha256)
-        if source not in fingerprints:
-            fingerprints[source] = load(*source).fingerprint
-        require_same_origin(e, fingerprints[source])
+        if e.inputs not in fingerprints:
+            fingerprints[e.inputs] = load_inputs(e, make_progress()).fingerprint
+        require_same_origin(e, fingerprints[e.inputs])

@@ -176,4 +176,4 @@ def test_it_needs_one_round_and_a_linear_model(small):
     with pytest.raises(
         ConfigurationError, match=r"model: 'cnn4' was given, allowed is linear with algorithm ridge"
     ):
-        small(algorithm="ridge")
+        small(model="cnn4", algorithm="ridge")

@@ -81,6 +81,9 @@ class FieldPlan:
         if e.card is None:
             allowed = "a name, between sites; a table [images] describes images of your own"
             raise ConfigurationError("dataset", e.dataset, allowed)
+        for field in ("backbone", "image_size", "weights"):
+            if (given := getattr(e, field)) != (default := getattr(Experiment, field)):
+                raise ConfigurationError(field, given, f"{default!r} between sites")
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         algorithm = make_algorithm(e.algorithm, e.algorithm_options)

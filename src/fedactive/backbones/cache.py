@@ -1,0 +1,67 @@
+"""Embeddings on disk, in parts: what was computed once is never computed again, not even after a kill.
+
+Each set of images has a folder, named by a hash of images, backbone and size. A part is a file with the
+features of PART images, written under another name first: a file that is there is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedactive.errors import RunError
+from fedactive.files import expand_home
+
+VARIABLE = "FEDACTIVE_CACHE"
+PART = 512  # images; a kill costs at most the work on so many
+
+
+def cache_folder() -> Path:
+    return expand_home(os.environ.get(VARIABLE) or "~/.cache/fedactive") / "embeddings"
+
+
+class PartStore:
+    """The parts of one set of images."""
+
+    def __init__(self, images: Tensor, *what: object) -> None:
+        """Choose the folder; `what` tells, besides the images, what decides the features."""
+        found = hashlib.sha256(repr((tuple(images.shape), PART, *what)).encode())
+        found.update(images.contiguous().cpu().numpy())  # type: ignore[arg-type]
+        self.folder = cache_folder() / found.hexdigest()[:32]
+
+    def file(self, first: int) -> Path:
+        return self.folder / f"{first:09}.npy"
+
+    def read(self, first: int, count: int) -> Tensor | None:
+        """Return the features of the part that begins there; None if it is missing or damaged."""
+        try:
+            found = np.load(self.file(first), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        whole = found.ndim == 2 and len(found) == count and found.dtype == np.float32
+        return torch.from_numpy(found) if whole else None
+
+    def write(self, first: int, features: Tensor) -> None:
+        partial = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # A name of its own: several processes may compute the same part.
+            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
+                partial = Path(file.name)
+                np.save(file, features.numpy())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.file(first))
+        except OSError as error:
+            if partial is not None:
+                partial.unlink(missing_ok=True)
+            raise RunError(
+                f"cannot write embeddings to {self.folder}: {error.strerror}; "
+                f"set the variable {VARIABLE} to a folder with room"
+            ) from None

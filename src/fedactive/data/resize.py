@@ -1,0 +1,15 @@
+"""Resize images: bilinear, and smoothed when they shrink, so that fine patterns do not turn into others."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def resize(images: Tensor, size: int) -> Tensor:
+    """Resize uint8 images (n, channels, height, width) to squares with sides of that many pixels."""
+    if images.shape[2:] == (size, size):
+        return images
+    pixels = images if images.device.type == "cpu" else images.float()  # GPUs resize no integers
+    resized = F.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
+    return resized.round().clamp(0, 255).to(images.dtype) if resized.is_floating_point() else resized

@@ -1,0 +1,31 @@
+"""Write the features of a dataset's images as a file that stands for the dataset."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from fedactive.data.loader import load
+from fedactive.experiment import Experiment
+from fedactive.laboratory.inputs import embed_dataset, require_images
+from fedactive.progress import Progress
+
+
+def features_file(experiment: Experiment, progress: Progress) -> tuple[bytes, str]:
+    """Return the content of the .npz file with the features as the backbone makes them, and what is in it."""
+    e = experiment
+    data = load(e.dataset, e.data_dir, e.dataset_sha256)
+    require_images(e, data)
+    train, test = embed_dataset(e, data, progress)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        train_features=train.numpy(),
+        train_labels=data.train_labels.numpy(),
+        test_features=test.numpy(),
+        test_labels=data.test_labels.numpy(),
+        classes=np.array(data.classes),
+    )
+    counts = f"{len(train)} training and {len(test)} test samples of {train.shape[1]} features"
+    return buffer.getvalue(), f"{counts}, {len(data.classes)} classes"
