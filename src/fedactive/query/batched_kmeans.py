@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
+from fedactive.query.cores import each_on_a_core
 from fedactive.query.kernels import ITERATIONS, RESTARTS, SHORT, WIDE, cluster_means, draw, sketch, trials
 
 CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for the GPU
@@ -17,6 +18,8 @@ CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for
 def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -> list[Tensor]:
     """Run `kernels.kmeans` for each client: the cluster of each of its points."""
     if one_by_one(points):
+        if points[0].shape[1] > WIDE:
+            return each_on_a_core(kernels.kmeans, points, counts, rngs)
         return list(map(kernels.kmeans, points, counts, rngs))
     costs = [
         RESTARTS * (4 * k * x.shape[1] + 3 * trials(k) * len(x)) + x.numel()
