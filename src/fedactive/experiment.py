@@ -32,8 +32,6 @@ query = partial(option, panel="Active learning")
 learning = partial(option, panel="Federated learning")
 machine = partial(option, panel="Machine", identity=False)
 
-# They look only at where samples lie, so they need neither a label nor a model.
-COLD_START_STRATEGIES = ("random", "typiclust", "probcover", "maxherding", "medoids")
 ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
 
@@ -95,9 +93,7 @@ class Experiment:
         high=100,
         unit=PER_CLIENT,
     )
-    first: str = query(
-        "random", "who chooses in AL round 1, before there is a model", choices=COLD_START_STRATEGIES
-    )
+    first: str = query("random", "who chooses in AL round 1, before there is a model", choices=STRATEGIES)
     rounds: int = query(
         0,
         "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others), or is 5 with a budget "
@@ -252,6 +248,9 @@ class Experiment:
             )
         self._settle_options(STRATEGIES)
         STRATEGIES.make(self.strategy, self.strategy_options, selector=self.selector)  # a plugin's may refuse
+        if STRATEGIES[self.first].needs_model:
+            able = ", ".join(name for name, strategy in STRATEGIES.items() if not strategy.needs_model)
+            raise ConfigurationError("first", self.first, f"a strategy that needs no model: {able}")
 
     def _settle_options(self, registry: Registry) -> None:
         """Write the options in one canonical way, so that equal options give the same run."""
