@@ -1,0 +1,208 @@
+"""The launches of a backward pass, from the embedding to the gradients of all weights.
+
+A map may have several readers, each of which adds to its gradient. The last one to do so also turns it into
+dz, the gradient before the ReLU of the join that made the map, and sums it for BatchNorm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fedactive.engines.layers import convolution, depthwise, ends, tiles
+from fedactive.engines.layers.forward import embed_tile, pool_constants
+from fedactive.engines.layers.head import head
+from fedactive.engines.layers.join import gate_map, gradient_sums, spread
+from fedactive.engines.layers.launch import Launch
+from fedactive.engines.layers.network import Convolution, Join
+from fedactive.engines.layers.norm import norm_gradient
+from fedactive.engines.layers.pool import pool_back
+from fedactive.engines.layers.sums import sum_parts
+
+if TYPE_CHECKING:
+    from fedactive.engines.layers.stack import LayerStack
+
+
+class Backward:
+    """Writes the launches; `so_far` holds the gradients of maps that still miss a reader's."""
+
+    def __init__(self, stack: LayerStack) -> None:
+        self.stack = stack
+        self.launches: list[Launch] = []
+        self.sums: dict[int, Tensor] = {}  # of dz and dz·x̂, in parts, by join
+        self.so_far: dict[int, Tensor] = {}
+        steps = stack.network.steps
+        self.readers = Counter(step.source for step in steps if isinstance(step, Convolution))
+        self.readers.update(step.other for step in steps if isinstance(step, Join) and step.other is not None)
+        self.head()
+        for step in reversed(steps):
+            if isinstance(step, Join):
+                self.join(step)
+            else:
+                self.convolution(step)
+
+    def add(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, aside: bool = False, **known: Any) -> None:
+        self.launches.append(Launch(kernel, grid, arguments, known, aside))
+
+    def gating(self, number: int, blocks: int, ready: bool) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+        """Return the arguments of `gate` for a map whose gradient comes in so many blocks per client."""
+        stack, made = self.stack, self.stack.network.join(number)
+        raw = made.raw[0]
+        if not ready or made.pooled:  # `pool_back` does it in its own way
+            absent = stack.maps[number]  # a placeholder that is not read
+            return (absent, absent, absent, absent), {"GATE": False, "RELU": "", "ALONE": True}
+        self.sums[number] = stack.zeros(blocks, 2, made.shape.channels)
+        alone = len(made.raw) == 1 and made.other is None
+        arguments = (stack.maps[number], stack.raw[raw], stack.norm[raw], self.sums[number])
+        return arguments, {"GATE": True, "RELU": made.relu, "ALONE": alone}
+
+    def head(self) -> None:
+        stack, last = self.stack, self.stack.network.last
+        batch, features = stack.recipe.batch_size, stack.network.features
+        classes = stack.model.head.out_features
+        parameters = [stack.layout.view(stack.parameters, name) for name in ("head.weight", "head.bias")]
+        gradients = [stack.layout.view(stack.gradient, name) for name in ("head.weight", "head.bias")]
+        self.add(
+            head, (math.ceil(features / 64), stack.width),
+            stack.z, *parameters, stack.targets, stack.here, stack.dz, *gradients, stack.layout.length,
+            FEATURES=features, CLASSES=classes, COLUMNS=tiles.power(max(tiles.SMALLEST, classes)), K=64,
+            **stack.batches,
+        )  # fmt: skip
+        tile = embed_tile(stack)
+        gate, known = self.gating(last.number, batch, ready=True)
+        self.add(
+            ends.embed_back, (math.ceil(last.shape.channels / tile["C"]), stack.width * batch),
+            stack.dz, stack.gradients_of[last.number], *gate, batch, **tile, **known,
+        )  # fmt: skip
+
+    def join(self, step: Join) -> None:
+        stack, dz = self.stack, self.stack.gradients_of[step.number]
+        if step.other is not None:
+            self.pass_on(step.other, dz)
+        if step.pooled:
+            self.pool(step, dz)
+            return
+        tile = tiles.elementwise(step.shape.channels)
+        grid, positions = stack.grid(step.shape, tile), stack.positions(step.shape)
+        sums = self.sums[step.number]
+        for raw in step.raw:
+            y, norm = stack.raw[raw], stack.norm[raw]
+            if raw != step.raw[0]:
+                sums = stack.zeros(grid[0], 2, step.shape.channels)
+                self.add(gradient_sums, grid, dz, y, norm, sums, positions, CHANNELS=step.shape.channels, **tile)
+            self.norm(raw, sums)
+            self.add(
+                spread, grid, dz, norm, stack.here, y, positions,
+                AREA=step.shape.area, CHANNELS=step.shape.channels, **tile,
+            )  # fmt: skip
+
+    def pass_on(self, number: int, dz: Tensor) -> None:
+        """Give the gradient of a join to the map that was added in it."""
+        stack, shape = self.stack, self.stack.network.join(number).shape
+        self.readers[number] -= 1
+        before, ready = self.so_far.get(number), self.readers[number] == 0
+        if before is None and not ready:
+            self.so_far[number] = dz
+            return
+        tile = tiles.elementwise(shape.channels)
+        grid = stack.grid(shape, tile)
+        gate, known = self.gating(number, grid[0], ready)
+        self.add(
+            gate_map, grid, dz, dz if before is None else before, *gate, stack.gradients_of[number],
+            stack.positions(shape), CHANNELS=shape.channels, ADD=before is not None, **known, **tile,
+        )  # fmt: skip
+        self.so_far[number] = stack.gradients_of[number]
+
+    def pool(self, step: Join, d_out: Tensor) -> None:
+        stack, raw = self.stack, step.raw[0]
+        tile = tiles.elementwise(step.shape.channels, values=2048)
+        full = stack.network.convolution(raw).shape
+        windows = stack.recipe.batch_size * -(-full.height // 2) * -(-full.breadth // 2)
+        grid = (math.ceil(windows / tile["BLOCK"]), math.ceil(full.channels / tile["C"]), stack.width)
+        sums = stack.zeros(grid[0], 2, full.channels)
+        arguments = (stack.raw[raw], stack.norm[raw], stack.here, d_out, sums)
+        known = pool_constants(stack, step) | tile
+        self.add(pool_back, grid, *arguments, SPREAD=False, **known)
+        self.norm(raw, sums)
+        self.add(pool_back, grid, *arguments, SPREAD=True, **known)
+
+    def norm(self, raw: int, sums: Tensor) -> None:
+        stack, step = self.stack, self.stack.network.convolution(raw)
+        gradients = [stack.layout.view(stack.gradient, f"{step.norm}.{name}") for name in ("weight", "bias")]
+        channels = step.shape.channels
+        self.add(
+            norm_gradient, (math.ceil(channels / 64), stack.width),
+            sums, sums.shape[1], stack.here, stack.norm[raw], *gradients, stack.layout.length,
+            AREA=step.shape.area, CHANNELS=channels, BLOCK=32, C=min(64, tiles.power(channels)), **stack.batches,
+        )  # fmt: skip
+
+    def convolution(self, step: Convolution) -> None:
+        if not step.depthwise:
+            self.weights(step)
+        if step.source == 0:
+            return
+        stack, number = self.stack, step.source
+        self.readers[number] -= 1
+        other, ready = self.so_far.get(number), self.readers[number] == 0
+        dx, dy = stack.gradients_of[number], stack.raw[step.number]
+        before = dx if other is None else other
+        shape, geometry = stack.network.join(number).shape, stack.geometry(step)
+        weight, length = stack.layout.view(stack.work, step.weight), stack.layout.length
+        adding = {"ADD": other is not None}
+        self.so_far[number] = dx
+        if step.depthwise:
+            tile = tiles.elementwise(shape.channels)
+            grid = stack.grid(shape, tile)
+            parts = stack.zeros(grid[0], shape.channels * step.size**2)
+            gate, known = self.gating(number, grid[0], ready)
+            self.add(
+                depthwise.convolve_each_back, grid,
+                dy, stack.maps[number], weight, before, dx, parts, *gate, length,
+                CHANNELS=shape.channels, **geometry, **adding, **known, **tile,
+            )  # fmt: skip
+            self.sum_parts(parts, step.weight)
+            return
+        tile = stack.backward_tile(step)
+        parities = step.stride**2
+        blocks = math.ceil(stack.positions(step.shape) / tile["M"]) * parities
+        gate, known = self.gating(number, blocks, ready)
+        self.add(
+            convolution.convolve_back, (math.ceil(shape.channels / tile["N"]), blocks, stack.width),
+            dy, weight, before, dx, *gate, length,
+            **geometry, **stack.channels(step, tapped=False), **adding, **known, **tile, **stack.precision,
+        )  # fmt: skip
+
+    def weights(self, step: Convolution) -> None:
+        """Add the gradient of a convolution's weights; nothing waits for it."""
+        stack = self.stack
+        known = stack.geometry(step) | stack.channels(step)
+        size, into, out_of = known["SIZE"], known["INTO"], known["OUT_OF"]
+        positions = stack.positions(step.shape)
+        tile = tiles.weights(stack.dtype(), into, out_of, size)
+        parts = tiles.weight_parts(tile, into, out_of, size, stack.width, positions)
+        begin, shape = stack.layout.places[step.weight]
+        result, lengths = stack.layout.view(stack.gradient, step.weight), (stack.layout.length, 0)
+        if parts > 1:
+            result = stack.scratch(parts * shape.numel()).view(stack.width, parts, shape.numel())
+            lengths = (parts * shape.numel(), shape.numel())
+        rows = math.ceil(out_of / tile["M"]) * math.ceil(into / tile["N"]) * size
+        self.add(
+            convolution.weight_gradient, (rows, parts, stack.width),
+            stack.input_of(step), stack.raw[step.number], result, *lengths,
+            aside=True, **known, **tile, **stack.precision,
+        )  # fmt: skip
+        if parts > 1:
+            self.sum_parts(result, step.weight)
+
+    def sum_parts(self, parts: Tensor, weight: str) -> None:
+        stack = self.stack
+        _, count, size = parts.shape
+        self.add(
+            sum_parts, (math.ceil(size / 512), stack.width),
+            parts, stack.layout.view(stack.gradient, weight), count, size, stack.layout.length,
+            aside=True, BLOCK=512,
+        )  # fmt: skip

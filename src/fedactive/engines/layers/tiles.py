@@ -1,0 +1,45 @@
+"""How the work is divided among programs; chosen by measurement on an H200."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+SMALLEST = 16  # the narrowest matrix that the tensor cores take
+VALUES = 4096  # of a map, for one program of a pass over it
+
+Tile = dict[str, Any]
+
+
+def power(number: int) -> int:
+    """Return the power of two at or above this number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def elementwise(channels: int, values: int = VALUES) -> Tile:
+    width = min(64, power(channels))
+    return {"BLOCK": values // width, "C": width, "num_warps": 4}
+
+
+def forward(dtype: torch.dtype, channels_in: int, channels: int, positions: int) -> Tile:
+    """Tile a product of (positions, inputs) by (inputs, outputs)."""
+    small = dtype == torch.float32
+    depth = min(32 if small else 64, max(SMALLEST, power(channels_in)))
+    breadth = min(128, max(SMALLEST, power(channels)))
+    return {"M": 128, "N": breadth, "K": depth, "num_warps": 4 if breadth <= 64 else 8, "num_stages": 3}
+
+
+def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> Tile:
+    """Tile dy ⊗ x, of (outputs, inputs), whose sum is over positions."""
+    high, broad = max(SMALLEST, power(channels)), max(SMALLEST, power(channels_in))
+    high, broad = (min(128, high), min(64, broad)) if size == 3 else (min(128, high), min(128, broad))
+    warps = 8 if high * broad > 64 * 64 else 4
+    return {"M": high, "N": broad, "K": 32 if dtype == torch.float32 else 64, "num_warps": warps, "num_stages": 3}
+
+
+def weight_parts(tile: Tile, channels_in: int, channels: int, size: int, clients: int, positions: int) -> int:
+    """Count the parts of that sum: enough programs to fill a GPU, each with some work."""
+    programs = math.ceil(channels / tile["M"]) * math.ceil(channels_in / tile["N"]) * size * clients
+    return max(1, min(512 // programs, positions // (8 * tile["K"])))
