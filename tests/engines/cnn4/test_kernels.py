@@ -13,7 +13,8 @@ pytest.importorskip("triton", reason="Triton is not installed: cnn4's kernels ca
 from fedactive.data.preprocess import Normalise
 from fedactive.engines import step_kernels
 from fedactive.engines.branches import BranchStack
-from fedactive.engines.cnn4 import inference, stack
+from fedactive.engines import kernel_inference as inference
+from fedactive.engines.cnn4 import stack
 from fedactive.engines.plan import plan_steps
 from fedactive.federated.inference import infer
 from fedactive.federated.local_sgd import LocalJob, Recipe
@@ -97,7 +98,7 @@ def test_inference_is_that_of_the_plain_model(monkeypatch):
     model, images, _, normalise, start, recipe = setting(3, 16, 4)
     monkeypatch.setattr(inference, "BATCH", 6)  # 8 images: one full batch and a part of one
     weights = {name: value.to(DEVICE) for name, value in start.items()}
-    logits, z = inference.Inference(model, images, normalise, recipe)(weights, images[:8])
+    logits, z = inference.Inference(stack.CNN4Stack, model, images, normalise, recipe)(weights, images[:8])
     model.load_state_dict(weights)
     expected, embeddings = infer(model, images[:8], normalise, "fp32")
     assert torch.allclose(z, embeddings, rtol=1e-4, atol=1e-4)
@@ -113,9 +114,9 @@ def test_no_map_has_more_values_than_32_bits_can_count(side, batch, taken, at_a_
     images = torch.zeros(0, 3, side, side, dtype=torch.uint8)
     recipe = Recipe(batch_size=batch, precision="bf16")
     assert stack.CNN4Stack.supports(model, images, recipe) == taken
-    assert inference.choose_batch_size(images, recipe) == at_a_time
+    assert inference.choose_batch_size(stack.CNN4Stack, model, images, recipe) == at_a_time
     first_map = 64 * (side // 2) ** 2
-    assert stack.CNN4Stack.most_images(images.shape[1:]) * first_map < 2**31
+    assert stack.CNN4Stack.most_images(model, images.shape[1:]) * first_map < 2**31
     assert at_a_time * first_map < 2**31
 
 

@@ -64,7 +64,11 @@ class Separable(Little):
 
     def __init__(self, into):
         wide = [convolution(into, 8, 3, 2), convolution(8, 8, 3, groups=8), convolution(8, 24, 1, bias=False)]
-        more = [convolution(24, 24, 3, 2, groups=24), convolution(24, 24, 5, groups=24), convolution(24, 24, 1)]
+        more = [
+            convolution(24, 24, 3, 2, groups=24),
+            convolution(24, 24, 5, groups=24),
+            convolution(24, 24, 1),
+        ]
         super().__init__(*wide, *more, *(BatchNorm(c) for c in (8, 8, 24, 24, 24, 24)), features=24)
 
     def embed(self, images):
@@ -107,7 +111,14 @@ def setting(kind, channels, size):
 
 @pytest.mark.parametrize(
     ("kind", "channels", "size"),
-    [(Residual, 3, 8), (Residual, 1, 7), (Separable, 3, 16), (Separable, 1, 13), (Pooled, 3, 9), (Pooled, 1, 10)],
+    [
+        (Residual, 3, 8),
+        (Residual, 1, 7),
+        (Separable, 3, 16),
+        (Separable, 1, 13),
+        (Pooled, 3, 9),
+        (Pooled, 1, 10),
+    ],
 )
 def test_a_step_is_that_of_the_plain_model(kind, channels, size):
     model, images, labels, normalise, start, recipe = setting(kind, channels, size)

@@ -17,9 +17,9 @@ from torch import Tensor
 from fedactive.engines.cnn4 import blocks, first_block
 from fedactive.engines.cnn4.head import head
 from fedactive.engines.cnn4.norm import ROWS
-from fedactive.engines.cnn4.own_accuracy import OwnAccuracy
-from fedactive.engines.stack import Stack
-from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.engines.kernel_stack import KernelStack
+from fedactive.federated.local_sgd import Recipe
+from fedactive.models import Classifier
 from fedactive.models.architectures.cnn4 import CNN4, WIDTH
 
 SMALLEST = 16  # the narrowest matrix that the tensor cores take
@@ -46,23 +46,21 @@ TUNING = {
 
 
 @final
-class CNN4Stack(Stack):
-    @staticmethod
-    def supports(model: object, images: Tensor, recipe: Recipe) -> bool:
+class CNN4Stack(KernelStack):
+    @classmethod
+    def supports(cls, model: Classifier, images: Tensor, recipe: Recipe) -> bool:
         """Return whether the kernels support this network, and the tensor cores this precision."""
         known = isinstance(model, CNN4) and min(images.shape[2:]) >= 16
-        most = min(HIGHEST, CNN4Stack.most_images(images.shape[1:]))
+        most = min(HIGHEST, cls.most_images(model, images.shape[1:]))
         return known and recipe.batch_size <= most and recipe.precision != "fp32"
 
-    @staticmethod
-    def most_images(shape: Sequence[int]) -> int:
-        """Return how many images a step may have in all: kernels count the values of a map in 32 bits."""
+    @classmethod
+    def most_images(cls, model: Classifier, shape: Sequence[int]) -> int:
         _, height, breadth = shape
         return (2**31 - 1) // (WIDTH * (height // 2) * (breadth // 2))
 
-    @staticmethod
-    def bytes_per_image(shape: Sequence[int], recipe: Recipe) -> int:
-        """Count what is kept of an image: maps between blocks, outputs of convolutions, gradients of both."""
+    @classmethod
+    def bytes_per_image(cls, model: Classifier, shape: Sequence[int], recipe: Recipe) -> int:
         _, height, breadth = shape
         places = [(height >> i) * (breadth >> i) for i in (1, 2, 3, 4)]
         values = 2 * WIDTH * (sum(places) + sum(places[:3]))
@@ -97,8 +95,6 @@ class CNN4Stack(Stack):
         self.sums = [self.zeros(self.programs(i), 3, WIDTH) for i in range(4)]
         self.window_sums = [self.zeros(self.window_programs(i), 2, WIDTH) for i in range(4)]
         self.weight_parts = [self.zeros(self.weight_programs(i), WIDTH * 9 * WIDTH) for i in range(4)]
-
-        self.check: OwnAccuracy | None = None
 
         # Arguments that several kernels share.
         self.lengths = {"LENGTH": self.layout.length}
@@ -142,21 +138,12 @@ class CNN4Stack(Stack):
         running = self.buffer_layout.view(self.statistics, f"blocks.{i}.norm.running_mean")
         return [*parameters, running, self.buffers[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
 
-    def load(self, jobs: Sequence[LocalJob]) -> None:
-        super().load(jobs)
-        if self.stoppable:
-            self.check = self.check or OwnAccuracy(self)
-            self.check.begin(jobs)
-
-    def own_accuracy(self) -> Tensor:
-        assert self.check is not None
-        return self.check()
-
-    def embed(self) -> None:
+    def embed(self) -> Tensor:
         self.work.copy_(self.parameters)
         self.first_forward()
         for i in (1, 2, 3):
             self.forward(i)
+        return self.x[4].float().movedim(-1, 2).flatten(2)  # the model has channels first, then places
 
     def gradients(self) -> None:
         self.embed()

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from fedactive.engines.layers import convolution, depthwise, ends, tiles
@@ -36,6 +35,7 @@ class Backward:
         self.sums: dict[int, Tensor] = {}  # of dz and dz·x̂, in parts, by join
         self.so_far: dict[int, Tensor] = {}
         steps = stack.network.steps
+        self.gradients = {step.number: stack.map_of(step.shape) for step in steps if isinstance(step, Join)}
         self.readers = Counter(step.source for step in steps if isinstance(step, Convolution))
         self.readers.update(step.other for step in steps if isinstance(step, Join) and step.other is not None)
         self.head()
@@ -45,7 +45,9 @@ class Backward:
             else:
                 self.convolution(step)
 
-    def add(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, aside: bool = False, **known: Any) -> None:
+    def add(
+        self, kernel: Any, grid: tuple[int, ...], *arguments: Any, aside: bool = False, **known: Any
+    ) -> None:
         self.launches.append(Launch(kernel, grid, arguments, known, aside))
 
     def gating(self, number: int, blocks: int, ready: bool) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
@@ -76,11 +78,11 @@ class Backward:
         gate, known = self.gating(last.number, batch, ready=True)
         self.add(
             ends.embed_back, (math.ceil(last.shape.channels / tile["C"]), stack.width * batch),
-            stack.dz, stack.gradients_of[last.number], *gate, batch, **tile, **known,
+            stack.dz, self.gradients[last.number], *gate, batch, **tile, **known,
         )  # fmt: skip
 
     def join(self, step: Join) -> None:
-        stack, dz = self.stack, self.stack.gradients_of[step.number]
+        stack, dz = self.stack, self.gradients[step.number]
         if step.other is not None:
             self.pass_on(step.other, dz)
         if step.pooled:
@@ -93,7 +95,9 @@ class Backward:
             y, norm = stack.raw[raw], stack.norm[raw]
             if raw != step.raw[0]:
                 sums = stack.zeros(grid[0], 2, step.shape.channels)
-                self.add(gradient_sums, grid, dz, y, norm, sums, positions, CHANNELS=step.shape.channels, **tile)
+                self.add(
+                    gradient_sums, grid, dz, y, norm, sums, positions, CHANNELS=step.shape.channels, **tile
+                )
             self.norm(raw, sums)
             self.add(
                 spread, grid, dz, norm, stack.here, y, positions,
@@ -112,10 +116,10 @@ class Backward:
         grid = stack.grid(shape, tile)
         gate, known = self.gating(number, grid[0], ready)
         self.add(
-            gate_map, grid, dz, dz if before is None else before, *gate, stack.gradients_of[number],
+            gate_map, grid, dz, dz if before is None else before, *gate, self.gradients[number],
             stack.positions(shape), CHANNELS=shape.channels, ADD=before is not None, **known, **tile,
         )  # fmt: skip
-        self.so_far[number] = stack.gradients_of[number]
+        self.so_far[number] = self.gradients[number]
 
     def pool(self, step: Join, d_out: Tensor) -> None:
         stack, raw = self.stack, step.raw[0]
@@ -148,7 +152,7 @@ class Backward:
         stack, number = self.stack, step.source
         self.readers[number] -= 1
         other, ready = self.so_far.get(number), self.readers[number] == 0
-        dx, dy = stack.gradients_of[number], stack.raw[step.number]
+        dx, dy = self.gradients[number], stack.raw[step.number]
         before = dx if other is None else other
         shape, geometry = stack.network.join(number).shape, stack.geometry(step)
         weight, length = stack.layout.view(stack.work, step.weight), stack.layout.length

@@ -54,7 +54,9 @@ def convolve(stack: LayerStack, step: Convolution) -> Launch:
     tile = stack.forward_tile(step)
     blocks = math.ceil(stack.positions(step.shape) / tile["M"])
     grid = (math.ceil(step.shape.channels / tile["N"]), blocks, stack.width)
-    return Launch(convolution.convolve, grid, arguments, known | tile | stack.channels(step) | stack.precision)
+    return Launch(
+        convolution.convolve, grid, arguments, known | tile | stack.channels(step) | stack.precision
+    )
 
 
 def settle(stack: LayerStack, step: Convolution) -> Launch:

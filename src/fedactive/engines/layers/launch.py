@@ -36,26 +36,34 @@ class Launch:
         return self.kernel.__name__, known, tuple(sorted(self.constants.items()))
 
 
+class Program:
+    """A list of launches, to run many times."""
+
+    def __init__(self, launches: Sequence[Launch], device: torch.device) -> None:
+        self.launches = launches
+        self.side = torch.cuda.Stream() if device.type == "cuda" else None
+        self.compiled = device.type != "cuda"
+
+    def __call__(self) -> None:
+        """Start the kernels in order; on a GPU those that may run aside on a stream of their own."""
+        if not self.compiled:
+            compile_all(self.launches)
+            self.compiled = True
+        home = torch.cuda.current_stream() if self.side else None
+        for launch in self.launches:
+            if launch.aside and self.side and home:
+                self.side.wait_stream(home)
+                with torch.cuda.stream(self.side):
+                    launch()
+            else:
+                launch()
+        if self.side and home:
+            home.wait_stream(self.side)
+
+
 def compile_all(launches: Iterable[Launch]) -> None:
     """Compile every kernel once, in as many threads as there are cores; most of it is not Python."""
     variants = {launch.variant: launch for launch in launches}.values()
     with ThreadPoolExecutor(usable_cores()) as pool:
         for done in [pool.submit(launch.compile) for launch in variants]:
             done.result()
-
-
-def run(launches: Sequence[Launch], side: torch.cuda.Stream | None) -> None:
-    """Start the kernels in order, on a GPU those that may run aside on a stream of their own."""
-    if side is None:
-        for launch in launches:
-            launch()
-        return
-    home = torch.cuda.current_stream()
-    for launch in launches:
-        if launch.aside:
-            side.wait_stream(home)
-            with torch.cuda.stream(side):
-                launch()
-        else:
-            launch()
-    home.wait_stream(side)

@@ -109,7 +109,9 @@ class Builder:
         """Return the number of the map with this value; a join that was open ends here."""
         if value not in self.maps:
             if value not in self.open:
-                raise OtherLayerError("a convolution without BatchNorm, or a value used before and after its ReLU")
+                raise OtherLayerError(
+                    "a convolution without BatchNorm, or a value used before and after its ReLU"
+                )
             step = self.open.pop(value)
             self.network.steps.append(step)
             self.maps[value] = step.number

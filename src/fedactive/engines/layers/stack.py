@@ -1,4 +1,4 @@
-"""The gradients of many clients for a model made of known layers, each kernel running for all of them at once.
+"""The gradients of many clients for a model made of known layers: each kernel runs for all of them at once.
 
 One client's network is too small to fill a GPU. Activations are kept in bfloat16 or float32, sums and weights
 always in float32.
@@ -7,58 +7,90 @@ always in float32.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
+from fedactive.engines.kernel_stack import KernelStack
 from fedactive.engines.layers import tiles
 from fedactive.engines.layers.backward import Backward
 from fedactive.engines.layers.forward import forward_launches
-from fedactive.engines.layers.launch import Launch, compile_all, run
-from fedactive.engines.layers.network import Convolution, Network, Shape, network_of
+from fedactive.engines.layers.launch import Program
+from fedactive.engines.layers.network import Convolution, Join, Shape, network_of
 from fedactive.engines.layers.norm import ROWS
-from fedactive.engines.stack import Stack
+from fedactive.engines.layers.trace import OtherLayerError
+from fedactive.federated.local_sgd import Recipe
+from fedactive.models import Classifier
 
 MOST_SAMPLES = 128  # of a batch whose logits one program can compute
 MOST_CLASSES = 256
 
 
 @final
-class LayerStack(Stack):
+class LayerStack(KernelStack):
+    @classmethod
+    def supports(cls, model: Classifier, images: Tensor, recipe: Recipe) -> bool:
+        """Return whether the model is made of known layers, and the tensor cores know this precision."""
+        if recipe.precision == "fp32" or model.head.out_features > MOST_CLASSES:
+            return False
+        try:
+            most = cls.most_images(model, images.shape[1:])
+        except OtherLayerError:
+            return False
+        return recipe.batch_size <= min(MOST_SAMPLES, most)
+
+    @classmethod
+    def most_images(cls, model: Classifier, shape: Sequence[int]) -> int:
+        steps = network_of(model, tuple(shape)).steps
+        return (2**31 - 1) // max(step.shape.area * step.shape.channels for step in steps)
+
+    @classmethod
+    def bytes_per_image(cls, model: Classifier, shape: Sequence[int], recipe: Recipe) -> int:
+        steps = network_of(model, tuple(shape)).steps
+        # A convolution has one map, which its gradient replaces; a join has a map and a gradient.
+        kept = [1 if isinstance(step, Convolution) else 2 for step in steps]
+        values = sum(n * step.shape.area * step.shape.channels for n, step in zip(kept, steps, strict=True))
+        return values * (2 if recipe.precision == "bf16" else 4)
+
     def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.network = network = network_of(self.model, tuple(self.images.shape[1:]))
+        self.network = network_of(self.model, tuple(self.images.shape[1:]))
+        network = self.network
         batch = self.recipe.batch_size
         steps = network.steps
         convolutions = [step for step in steps if isinstance(step, Convolution)]
-        joins = [step for step in steps if not isinstance(step, Convolution)]
+        joins = [step for step in steps if isinstance(step, Join)]
         self.here = self.present.view(torch.uint8)
         exact = self.dtype() == torch.float32
-        self.work = self.parameters if exact else self.parameters.to(self.dtype())  # as convolutions read them
+        self.work = (
+            self.parameters if exact else self.parameters.to(self.dtype())
+        )  # as convolutions read them
         self.raw = {step.number: self.map_of(step.shape) for step in convolutions}
         self.maps = {step.number: self.map_of(step.shape) for step in joins}
-        self.gradients_of = {step.number: self.map_of(step.shape) for step in joins}
         self.norm = {step.number: self.zeros(ROWS, step.shape.channels) for step in convolutions}
         first = next(step for step in convolutions if step.source == 0)
         values = tiles.power(max(tiles.SMALLEST, first.size**2 * network.image.channels))
         self.patches = self.map_of(Shape(first.shape.height, first.shape.breadth, values))
-        self.sums = {step.number: self.zeros(self.sum_blocks(step), 3, step.shape.channels) for step in convolutions}
+        self.sums = {
+            step.number: self.zeros(self.sum_blocks(step), 3, step.shape.channels) for step in convolutions
+        }
         self.z = self.zeros(batch, network.features)
         self.dz = torch.zeros_like(self.z)
         self.batches = {"BATCH": batch, "PADDED": tiles.power(max(tiles.SMALLEST, batch))}
         self.precision = {"PRECISION": "ieee" if self.recipe.precision == "fp32" else "tf32"}
         self.shared = self.zeros(0)
-        self.forward = forward_launches(self)
-        self.side = torch.cuda.Stream() if self.parameters.is_cuda else None
+        self.forward = Program(forward_launches(self), self.images.device)
 
     @cached_property
-    def backward(self) -> list[Launch]:
-        return Backward(self).launches
+    def backward(self) -> Program:
+        """The other half, which inference does not need."""
+        return Program(Backward(self).launches, self.images.device)
 
     # --- memory
 
@@ -103,7 +135,13 @@ class LayerStack(Stack):
         shape = self.source_shape(step)
         size, stride = (step.size, step.stride) if step.source else (1, 1)
         batch = self.recipe.batch_size
-        return {"BATCH": batch, "HEIGHT": shape.height, "BREADTH": shape.breadth, "SIZE": size, "STRIDE": stride}
+        return {
+            "BATCH": batch,
+            "HEIGHT": shape.height,
+            "BREADTH": shape.breadth,
+            "SIZE": size,
+            "STRIDE": stride,
+        }
 
     def channels(self, step: Convolution, tapped: bool = True) -> dict[str, int]:
         into = self.source_shape(step).channels
@@ -121,11 +159,12 @@ class LayerStack(Stack):
 
     # --- a step
 
-    def embed(self) -> None:
+    def embed(self) -> Tensor:
         if self.work is not self.parameters:
             self.work.copy_(self.parameters)
-        run(self.forward, self.side)
+        self.forward()
+        return self.z
 
     def gradients(self) -> None:
         self.embed()
-        run(self.backward, self.side)
+        self.backward()

@@ -36,7 +36,13 @@ def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> T
     high, broad = max(SMALLEST, power(channels)), max(SMALLEST, power(channels_in))
     high, broad = (min(128, high), min(64, broad)) if size == 3 else (min(128, high), min(128, broad))
     warps = 8 if high * broad > 64 * 64 else 4
-    return {"M": high, "N": broad, "K": 32 if dtype == torch.float32 else 64, "num_warps": warps, "num_stages": 3}
+    return {
+        "M": high,
+        "N": broad,
+        "K": 32 if dtype == torch.float32 else 64,
+        "num_warps": warps,
+        "num_stages": 3,
+    }
 
 
 def weight_parts(tile: Tile, channels_in: int, channels: int, size: int, clients: int, positions: int) -> int:

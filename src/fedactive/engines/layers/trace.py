@@ -105,7 +105,11 @@ class Recorder(TorchFunctionMode):
         return note
 
     def __torch_function__(
-        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+        self,
+        function: Any,
+        types: Any,
+        arguments: tuple[Any, ...] = (),
+        options: dict[str, Any] | None = None,
     ) -> Any:
         options = options or {}
         given = [a for a in (*arguments, *options.values()) if isinstance(a, Tensor)]
