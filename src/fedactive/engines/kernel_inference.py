@@ -44,6 +44,7 @@ class Inference:
         stack = self.stack
         stack.layout.pack(weights, stack.parameters[0])
         stack.buffer_layout.pack(weights, stack.statistics[0])
+        stack.round()
         embeddings = []
         for part in pixels.split(self.batch):
             stack.batch[0, : len(part)] = stack.normalise(part).permute(0, 2, 3, 1)

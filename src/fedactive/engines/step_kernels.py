@@ -32,12 +32,13 @@ def descend(stack: Stack) -> None:
     length, batch = stack.layout.length, stack.recipe.batch_size
     absent = stack.velocity  # a placeholder that is not read
     descend_kernel[(stack.width, triton.cdiv(length, ELEMENTS))](
-        stack.parameters, stack.velocity, stack.gradient,
+        stack.parameters, stack.rounded, stack.velocity, stack.gradient,
         absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
         stack.mu, stack.row, stack.present.view(torch.uint8), stack.steps,
         stack.recipe.momentum, stack.recipe.weight_decay,
         LENGTH=length, BATCH=batch, PADDED=triton.next_power_of_2(batch),
-        START=stack.start is not None, DRIFT=stack.drift is not None, SIZE=ELEMENTS,
+        START=stack.start is not None, DRIFT=stack.drift is not None,
+        ROUND=stack.rounded is not stack.parameters, SIZE=ELEMENTS,
     )  # fmt: skip
 
 
@@ -67,9 +68,9 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, BA
 
 
 @triton.jit
-def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
+def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
                    LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, START: tl.constexpr,
-                   DRIFT: tl.constexpr, SIZE: tl.constexpr):
+                   DRIFT: tl.constexpr, ROUND: tl.constexpr, SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
     client, part = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
@@ -88,4 +89,7 @@ def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, presen
         g += tl.load(drift + place, mask=there)
     v = momentum * tl.load(velocity + place, mask=there) + g
     tl.store(velocity + place, v, mask=there)
-    tl.store(parameters + place, w - rate * v, mask=there)
+    w -= rate * v
+    tl.store(parameters + place, w, mask=there)
+    if ROUND:
+        tl.store(rounded + place, w.to(rounded.dtype.element_ty), mask=there)

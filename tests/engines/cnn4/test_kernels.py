@@ -11,9 +11,9 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed: cnn4's kernels cannot run here")
 
 from fedactive.data.preprocess import Normalise
+from fedactive.engines import kernel_inference as inference
 from fedactive.engines import step_kernels
 from fedactive.engines.branches import BranchStack
-from fedactive.engines import kernel_inference as inference
 from fedactive.engines.cnn4 import stack
 from fedactive.engines.plan import plan_steps
 from fedactive.federated.inference import infer

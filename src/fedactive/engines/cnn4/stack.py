@@ -76,7 +76,6 @@ class CNN4Stack(KernelStack):
         _, into, height, breadth = self.images.shape
         self.sizes = [(height >> i, breadth >> i) for i in range(5)]
         self.here = self.present.view(torch.uint8)
-        self.work = torch.zeros_like(self.parameters, dtype=self.dtype())  # weights as convolutions read them
         patch = triton.next_power_of_2(max(SMALLEST, 9 * into + 1))
 
         def map_of(i: int) -> Tensor:
@@ -139,7 +138,6 @@ class CNN4Stack(KernelStack):
         return [*parameters, running, self.buffers[f"blocks.{i}.norm.num_batches_tracked"], self.norm[i]]
 
     def embed(self) -> Tensor:
-        self.work.copy_(self.parameters)
         self.first_forward()
         for i in (1, 2, 3):
             self.forward(i)
@@ -153,7 +151,7 @@ class CNN4Stack(KernelStack):
         self.first_backward()
 
     def first_forward(self) -> None:
-        (weight,) = self.of(self.work, 0, "convolution.weight")
+        (weight,) = self.of(self.rounded, 0, "convolution.weight")
         known = self.shape(0) | self.patches | self.precision
         first_block.patch_sums[(self.width, self.tuning.patch_parts)](
             self.x[0], self.here, self.patch_parts, BLOCK=self.tuning.positions, **known
@@ -168,7 +166,7 @@ class CNN4Stack(KernelStack):
         )
 
     def forward(self, i: int) -> None:
-        (weight,) = self.of(self.work, i, "convolution.weight")
+        (weight,) = self.of(self.rounded, i, "convolution.weight")
         blocks.convolve[(self.width, self.programs(i))](
             self.x[i], weight, self.here, self.y[i], self.sums[i],
             BACKWARD=False, BLOCK=self.tuning.positions, **self.lengths, **self.shape(i), **self.precision,
@@ -192,7 +190,7 @@ class CNN4Stack(KernelStack):
         )  # fmt: skip
 
     def backward(self, i: int) -> None:
-        (weight,) = self.of(self.work, i, "convolution.weight")
+        (weight,) = self.of(self.rounded, i, "convolution.weight")
         grid, known = (self.width, self.window_programs(i)), self.shape(i) | {"BLOCK": self.tuning.windows}
         arguments = (self.y[i], self.norm[i], self.here, self.dx[i + 1], self.window_sums[i], self.dy[i])
         blocks.pool_backward[grid](*arguments, SPREAD=False, **known)
@@ -214,7 +212,7 @@ class CNN4Stack(KernelStack):
         torch.sum(self.weight_parts[i], 1, out=self.gradient[:, begin : begin + size.numel()])
 
     def first_backward(self) -> None:
-        (weight,) = self.of(self.work, 0, "convolution.weight")
+        (weight,) = self.of(self.rounded, 0, "convolution.weight")
         first_block.first_backward[(self.width, self.tuning.first_parts)](
             self.x[0], self.here, weight, self.norm[0], self.dx[1], self.first_parts,
             BLOCK=self.tuning.first_windows,

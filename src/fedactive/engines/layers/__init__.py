@@ -1,1 +1,1 @@
-"""Models made of known layers: their operations, and Triton kernels that train them for all clients at once."""
+"""Models made of known layers: what they are made of, and kernels that train them for all clients at once."""

@@ -20,7 +20,7 @@ from fedactive.engines.layers.launch import Launch
 from fedactive.engines.layers.network import Convolution, Join
 from fedactive.engines.layers.norm import norm_gradient
 from fedactive.engines.layers.pool import pool_back
-from fedactive.engines.layers.sums import sum_parts
+from fedactive.engines.layers.weight_launches import weight_launches
 
 if TYPE_CHECKING:
     from fedactive.engines.layers.stack import LayerStack
@@ -45,10 +45,8 @@ class Backward:
             else:
                 self.convolution(step)
 
-    def add(
-        self, kernel: Any, grid: tuple[int, ...], *arguments: Any, aside: bool = False, **known: Any
-    ) -> None:
-        self.launches.append(Launch(kernel, grid, arguments, known, aside))
+    def add(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **known: Any) -> None:
+        self.launches.append(Launch(kernel, grid, arguments, known))
 
     def gating(self, number: int, blocks: int, ready: bool) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
         """Return the arguments of `gate` for a map whose gradient comes in so many blocks per client."""
@@ -77,8 +75,8 @@ class Backward:
         tile = embed_tile(stack)
         gate, known = self.gating(last.number, batch, ready=True)
         self.add(
-            ends.embed_back, (math.ceil(last.shape.channels / tile["C"]), stack.width * batch),
-            stack.dz, self.gradients[last.number], *gate, batch, **tile, **known,
+            ends.embed_back, (math.ceil(last.shape.channels / tile["C"]), batch, stack.width),
+            stack.dz, self.gradients[last.number], *gate, **tile, **known,
         )  # fmt: skip
 
     def join(self, step: Join) -> None:
@@ -138,75 +136,38 @@ class Backward:
         stack, step = self.stack, self.stack.network.convolution(raw)
         gradients = [stack.layout.view(stack.gradient, f"{step.norm}.{name}") for name in ("weight", "bias")]
         channels = step.shape.channels
+        tile = tiles.sums(channels)
         self.add(
-            norm_gradient, (math.ceil(channels / 64), stack.width),
+            norm_gradient, (math.ceil(channels / tile["C"]), stack.width),
             sums, sums.shape[1], stack.here, stack.norm[raw], *gradients, stack.layout.length,
-            AREA=step.shape.area, CHANNELS=channels, BLOCK=32, C=min(64, tiles.power(channels)), **stack.batches,
+            AREA=step.shape.area, CHANNELS=channels, **tile, **stack.batches,
         )  # fmt: skip
 
     def convolution(self, step: Convolution) -> None:
-        if not step.depthwise:
-            self.weights(step)
+        self.launches += weight_launches(self.stack, step)
         if step.source == 0:
             return
         stack, number = self.stack, step.source
         self.readers[number] -= 1
         other, ready = self.so_far.get(number), self.readers[number] == 0
-        dx, dy = self.gradients[number], stack.raw[step.number]
-        before = dx if other is None else other
-        shape, geometry = stack.network.join(number).shape, stack.geometry(step)
-        weight, length = stack.layout.view(stack.work, step.weight), stack.layout.length
-        adding = {"ADD": other is not None}
-        self.so_far[number] = dx
+        dx = self.so_far[number] = self.gradients[number]
+        shape = stack.network.join(number).shape
         if step.depthwise:
-            tile = tiles.elementwise(shape.channels)
+            kernel: Any = depthwise.convolve_each_back
+            tile = tiles.depthwise(shape.channels, stack.positions(shape) * stack.width)
             grid = stack.grid(shape, tile)
-            parts = stack.zeros(grid[0], shape.channels * step.size**2)
             gate, known = self.gating(number, grid[0], ready)
-            self.add(
-                depthwise.convolve_each_back, grid,
-                dy, stack.maps[number], weight, before, dx, parts, *gate, length,
-                CHANNELS=shape.channels, **geometry, **adding, **known, **tile,
-            )  # fmt: skip
-            self.sum_parts(parts, step.weight)
-            return
-        tile = stack.backward_tile(step)
-        parities = step.stride**2
-        blocks = math.ceil(stack.positions(step.shape) / tile["M"]) * parities
-        gate, known = self.gating(number, blocks, ready)
+            known |= {"CHANNELS": shape.channels}
+        else:
+            kernel = convolution.convolve_back
+            tile = stack.backward_tile(step)
+            blocks = math.ceil(stack.positions(step.shape) / tile["M"]) * step.stride**2
+            grid = (math.ceil(shape.channels / tile["N"]), blocks, stack.width)
+            gate, known = self.gating(number, blocks, ready)
+            known |= stack.channels(step, tapped=False) | stack.precision
         self.add(
-            convolution.convolve_back, (math.ceil(shape.channels / tile["N"]), blocks, stack.width),
-            dy, weight, before, dx, *gate, length,
-            **geometry, **stack.channels(step, tapped=False), **adding, **known, **tile, **stack.precision,
-        )  # fmt: skip
-
-    def weights(self, step: Convolution) -> None:
-        """Add the gradient of a convolution's weights; nothing waits for it."""
-        stack = self.stack
-        known = stack.geometry(step) | stack.channels(step)
-        size, into, out_of = known["SIZE"], known["INTO"], known["OUT_OF"]
-        positions = stack.positions(step.shape)
-        tile = tiles.weights(stack.dtype(), into, out_of, size)
-        parts = tiles.weight_parts(tile, into, out_of, size, stack.width, positions)
-        begin, shape = stack.layout.places[step.weight]
-        result, lengths = stack.layout.view(stack.gradient, step.weight), (stack.layout.length, 0)
-        if parts > 1:
-            result = stack.scratch(parts * shape.numel()).view(stack.width, parts, shape.numel())
-            lengths = (parts * shape.numel(), shape.numel())
-        rows = math.ceil(out_of / tile["M"]) * math.ceil(into / tile["N"]) * size
-        self.add(
-            convolution.weight_gradient, (rows, parts, stack.width),
-            stack.input_of(step), stack.raw[step.number], result, *lengths,
-            aside=True, **known, **tile, **stack.precision,
-        )  # fmt: skip
-        if parts > 1:
-            self.sum_parts(result, step.weight)
-
-    def sum_parts(self, parts: Tensor, weight: str) -> None:
-        stack = self.stack
-        _, count, size = parts.shape
-        self.add(
-            sum_parts, (math.ceil(size / 512), stack.width),
-            parts, stack.layout.view(stack.gradient, weight), count, size, stack.layout.length,
-            aside=True, BLOCK=512,
+            kernel, grid,
+            stack.raw[step.number], stack.layout.view(stack.rounded, step.weight),
+            dx if other is None else other, dx, *gate, stack.layout.length,
+            ADD=other is not None, **stack.geometry(step), **known, **tile,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolutions 3x3 and 1x1 with stride 1 or 2, for all clients: as products of matrices that are never stored.
+"""Convolutions 3x3 and 1x1 with stride 1 or 2, for all clients, as products of matrices without storing them.
 
 Maps are (clients, batch, height, breadth, channels), weights (clients, outputs, taps, inputs). A program
 computes M positions x N channels; the sum over taps and channels goes K at a time.
@@ -33,11 +33,14 @@ def product(a, b, total, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def convolve(x, work, present, y, partial, length, BATCH: tl.constexpr, HEIGHT: tl.constexpr,
-             BREADTH: tl.constexpr, INTO: tl.constexpr, OUT_OF: tl.constexpr, TAPPED: tl.constexpr,
-             SIZE: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
-             PRECISION: tl.constexpr):
-    """Convolve a map of INTO channels, of which the weights know the first TAPPED, to OUT_OF channels."""
+def convolve(x, work, present, pivot, y, partial, length, pivot_length, BATCH: tl.constexpr,
+             HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, OUT_OF: tl.constexpr,
+             TAPPED: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+             K: tl.constexpr, PRECISION: tl.constexpr):
+    """Convolve a map of INTO channels, of which the weights know the first TAPPED, to OUT_OF channels.
+
+    For BatchNorm it stores the sums of y and y² around a pivot, in parts.
+    """
     block, client = tl.program_id(1), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -70,8 +73,11 @@ def convolve(x, work, present, y, partial, length, BATCH: tl.constexpr, HEIGHT: 
     place = (client * BATCH * high * broad + m)[:, None] * OUT_OF + n[None, :]
     real = there[:, None] & (n < OUT_OF)[None, :]
     tl.store(y + place, total.to(y.dtype.element_ty), mask=real)
-    here = (tl.load(present + image, mask=there, other=0) > 0).to(tl.float32)
-    put_sums(total, here, partial, client * tl.num_programs(1) + block, n, OUT_OF)
+    here = (tl.load(present + image, mask=there, other=0) > 0)[:, None]
+    around = tl.load(pivot + client * pivot_length + n, mask=n < OUT_OF, other=0.0)
+    off = tl.where(here, total - around[None, :], 0.0)
+    block += client * tl.num_programs(1)
+    put_sums(tl.sum(off, 0), tl.sum(off * off, 0), partial, block, n, OUT_OF)
 
 
 @triton.jit
@@ -130,8 +136,9 @@ def convolve_back(dy, work, other, dx, out, y, norm, partial, length, BATCH: tl.
     if ADD:
         total += tl.load(other + place, mask=real, other=0.0).to(tl.float32)
     if GATE:
-        total = gate(total, place, real, out, y, norm, partial, client,
-                     client * tl.num_programs(1) + block, n, INTO, RELU, ALONE)
+        total, x_hat = gate(total, place, real, out, y, norm, client, n, INTO, RELU, ALONE)
+        block += client * tl.num_programs(1)
+        put_sums(tl.sum(total, 0), tl.sum(total * x_hat, 0), partial, block, n, INTO)
     tl.store(dx + place, total.to(dx.dtype.element_ty), mask=real)
 
 
@@ -155,18 +162,12 @@ def weight_gradient(x, dy, result, client_length, part_length, BATCH: tl.constex
     for block in range(part, (positions + K - 1) // K, parts):
         m = block * K + tl.arange(0, K)
         there = m < positions
-        if OUT_OF % M == 0:
-            known = there[:, None]
-        else:
-            known = there[:, None] & (o < OUT_OF)[None, :]
+        known = there[:, None] if OUT_OF % M == 0 else there[:, None] & (o < OUT_OF)[None, :]
         d = tl.load(dy + (client * positions + m)[:, None] * OUT_OF + o[None, :], mask=known, other=0.0)
         d = tl.trans(d)
         h, w = m // broad % high * STRIDE + down - SIZE // 2, m % broad * STRIDE
         inside = there & (h.to(tl.uint32) < HEIGHT)
-        if INTO % N == 0:
-            known = inside[:, None]
-        else:
-            known = inside[:, None] & (i < INTO)[None, :]
+        known = inside[:, None] if INTO % N == 0 else inside[:, None] & (i < INTO)[None, :]
         image = client * BATCH + m // (high * broad)
         place = x + ((image * HEIGHT + h) * BREADTH + w)[:, None] * INTO + i[None, :]
         middle = product(d, tl.load(place, mask=known, other=0.0), middle, PRECISION)

@@ -10,13 +10,14 @@ import triton
 import triton.language as tl
 
 from fedactive.engines.layers.join import gate
+from fedactive.engines.layers.norm import put_sums
 
 
 @triton.jit
 def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, SIZE: tl.constexpr,
             STRIDE: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr):
     """Write the patch around each position of one image: taps x channels, then zeros up to PATCH values."""
-    image = tl.program_id(1)
+    image = tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
     m, k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, PATCH)
@@ -34,7 +35,8 @@ def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.c
 def embed(x, z, AREA: tl.constexpr, CHANNELS: tl.constexpr, MEAN: tl.constexpr, PLACES: tl.constexpr,
           C: tl.constexpr):
     """Write the embedding of one image: means over places, or all values, channels first."""
-    image = tl.program_id(1)
+    client = tl.program_id(2)
+    image = client * tl.num_programs(1) + tl.program_id(1)
     a, c = tl.arange(0, PLACES), tl.program_id(0) * C + tl.arange(0, C)
     there = (a < AREA)[:, None] & (c < CHANNELS)[None, :]
     value = tl.load(x + (image * AREA + a)[:, None] * CHANNELS + c[None, :], mask=there, other=0.0)
@@ -46,11 +48,12 @@ def embed(x, z, AREA: tl.constexpr, CHANNELS: tl.constexpr, MEAN: tl.constexpr, 
 
 
 @triton.jit
-def embed_back(dz, dx, out, y, norm, partial, images, AREA: tl.constexpr, CHANNELS: tl.constexpr,
+def embed_back(dz, dx, out, y, norm, partial, AREA: tl.constexpr, CHANNELS: tl.constexpr,
                MEAN: tl.constexpr, GATE: tl.constexpr, RELU: tl.constexpr, ALONE: tl.constexpr,
                PLACES: tl.constexpr, C: tl.constexpr):
     """Turn the embedding's gradient into that of the last map; GATE: and of its join (see there)."""
-    image = tl.program_id(1)
+    client = tl.program_id(2)
+    image = client * tl.num_programs(1) + tl.program_id(1)
     a, c = tl.arange(0, PLACES), tl.program_id(0) * C + tl.arange(0, C)
     there = (a < AREA)[:, None] & (c < CHANNELS)[None, :]
     place = (image * AREA + a)[:, None] * CHANNELS + c[None, :]
@@ -60,5 +63,6 @@ def embed_back(dz, dx, out, y, norm, partial, images, AREA: tl.constexpr, CHANNE
     else:
         d = tl.load(dz + image * CHANNELS * AREA + c[None, :] * AREA + a[:, None], mask=there, other=0.0)
     if GATE:
-        d = gate(d, place, there, out, y, norm, partial, image // images, image, c, CHANNELS, RELU, ALONE)
+        d, x_hat = gate(d, place, there, out, y, norm, client, c, CHANNELS, RELU, ALONE)
+        put_sums(tl.sum(d, 0), tl.sum(d * x_hat, 0), partial, image, c, CHANNELS)
     tl.store(dx + place, d.to(dx.dtype.element_ty), mask=there)

@@ -20,7 +20,7 @@ def forward_launches(stack: LayerStack) -> list[Launch]:
     launches = first_patches(stack)
     for step in stack.network.steps:
         if isinstance(step, Convolution):
-            launches += [convolve(stack, step), settle(stack, step)]
+            launches += convolve(stack, step)
         else:
             launches.append(pooled(stack, step) if step.pooled else joined(stack, step))
     return [*launches, embed(stack)]
@@ -32,7 +32,7 @@ def first_patches(stack: LayerStack) -> list[Launch]:
     block = 64
     return [
         Launch(
-            ends.patches, (math.ceil(step.shape.area / block), stack.width * stack.recipe.batch_size),
+            ends.patches, (math.ceil(step.shape.area / block), stack.recipe.batch_size, stack.width),
             (stack.batch, out),
             {"HEIGHT": image.height, "BREADTH": image.breadth, "INTO": image.channels, "SIZE": step.size,
              "STRIDE": step.stride, "PATCH": out.shape[-1], "BLOCK": block},
@@ -41,40 +41,42 @@ def first_patches(stack: LayerStack) -> list[Launch]:
     ]  # fmt: skip
 
 
-def convolve(stack: LayerStack, step: Convolution) -> Launch:
-    known = stack.geometry(step)
-    here, y, sums = stack.here, stack.raw[step.number], stack.sums[step.number]
-    weight = stack.layout.view(stack.work, step.weight)
-    arguments = (stack.input_of(step), weight, here, y, sums, stack.layout.length)
-    if step.depthwise:
-        tile = tiles.elementwise(step.shape.channels)
-        grid = stack.grid(step.shape, tile)
-        known |= {"CHANNELS": step.shape.channels}
-        return Launch(depthwise.convolve_each, grid, arguments, known | tile)
-    tile = stack.forward_tile(step)
-    blocks = math.ceil(stack.positions(step.shape) / tile["M"])
-    grid = (math.ceil(step.shape.channels / tile["N"]), blocks, stack.width)
-    return Launch(
-        convolution.convolve, grid, arguments, known | tile | stack.channels(step) | stack.precision
+def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:
+    """Convolve, with sums for BatchNorm, and compute scale and shift from these."""
+    weight = stack.layout.view(stack.rounded, step.weight)
+    mean, variance = (
+        stack.buffer_layout.view(stack.statistics, f"{step.norm}.{name}")
+        for name in ("running_mean", "running_var")
     )
-
-
-def settle(stack: LayerStack, step: Convolution) -> Launch:
-    channels, sums = step.shape.channels, stack.sums[step.number]
+    kernel: Any
+    if step.depthwise:
+        tile = tiles.depthwise(step.shape.channels, stack.positions(step.shape) * stack.width)
+        grid = stack.grid(step.shape, tile)
+        blocks = grid[0]
+        kernel, known = depthwise.convolve_each, {"CHANNELS": step.shape.channels}
+    else:
+        tile = stack.forward_tile(step)
+        blocks = math.ceil(stack.positions(step.shape) / tile["M"])
+        grid = (math.ceil(step.shape.channels / tile["N"]), blocks, stack.width)
+        kernel, known = convolution.convolve, stack.channels(step) | stack.precision
+    sums = stack.zeros(blocks, 2, step.shape.channels)
+    lengths = (stack.layout.length, stack.buffer_layout.length)
+    arguments = (stack.input_of(step), weight, stack.here, mean, stack.raw[step.number], sums, *lengths)
     own = [
         stack.layout.view(stack.parameters, name)
         for name in (step.bias or f"{step.norm}.bias", f"{step.norm}.weight", f"{step.norm}.bias")
     ]
-    running = [
-        stack.buffer_layout.view(stack.statistics, f"{step.norm}.{name}")
-        for name in ("running_mean", "running_var")
-    ]
-    return Launch(
-        statistics, (math.ceil(channels / 64), stack.width),
-        (sums, sums.shape[1], *own, *running, stack.buffers[f"{step.norm}.num_batches_tracked"],
-         stack.norm[step.number], stack.layout.length, stack.buffer_layout.length),
-        {"CHANNELS": channels, "BIASED": step.bias is not None, "BLOCK": 32, "C": min(64, tiles.power(channels))},
-    )  # fmt: skip
+    counter, channels = stack.buffers[f"{step.norm}.num_batches_tracked"], step.shape.channels
+    sum_tile = tiles.sums(channels)
+    return [
+        Launch(kernel, grid, arguments, stack.geometry(step) | known | tile),
+        Launch(
+            statistics, (math.ceil(channels / sum_tile["C"]), stack.width),
+            (sums, blocks, stack.here, *own, mean, variance, counter, stack.norm[step.number], *lengths),
+            {"AREA": step.shape.area, "CHANNELS": channels, "BIASED": step.bias is not None}
+            | stack.batches | sum_tile,
+        ),
+    ]  # fmt: skip
 
 
 def joined(stack: LayerStack, step: Join) -> Launch:
@@ -111,7 +113,7 @@ def pool_constants(stack: LayerStack, step: Join) -> dict[str, Any]:
 def embed(stack: LayerStack) -> Launch:
     last = stack.network.last
     tile = embed_tile(stack)
-    grid = (math.ceil(last.shape.channels / tile["C"]), stack.width * stack.recipe.batch_size)
+    grid = (math.ceil(last.shape.channels / tile["C"]), stack.recipe.batch_size, stack.width)
     return Launch(ends.embed, grid, (stack.maps[last.number], stack.z), tile)
 
 

@@ -23,7 +23,7 @@ def head(z, weight, bias, targets, present, dz, d_weight, d_bias, length, BATCH:
         part = tl.load(z + rows + begin + k[None, :], mask=there[:, None] & known, other=0.0)
         w = tl.load(weight + own + y[:, None] * FEATURES + begin + k[None, :], mask=real[:, None] & known,
                     other=0.0)
-        logits = tl.dot(part, tl.trans(w), logits, input_precision="ieee")
+        logits = tl.dot(part, tl.trans(w), logits, input_precision="tf32x3")
     logits = tl.where(real[None, :], logits, float("-inf"))
     p = tl.exp(logits - tl.max(logits, 1)[:, None])
     p = p / tl.sum(p, 1)[:, None]

@@ -9,7 +9,7 @@ BLOCK positions and C channels of one client.
 import triton
 import triton.language as tl
 
-from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, row
+from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, put_sums, row
 
 
 @triton.jit
@@ -41,9 +41,9 @@ def relu(z, RELU: tl.constexpr):
 
 
 @triton.jit
-def gate(d, place, there, out, y, norm, partial, client, block, c, CHANNELS: tl.constexpr,
-         RELU: tl.constexpr, ALONE: tl.constexpr):
-    """Turn the gradient of a join's output into dz, that before its ReLU, and store sums of dz and dz·x̂.
+def gate(d, place, there, out, y, norm, client, c, CHANNELS: tl.constexpr, RELU: tl.constexpr,
+         ALONE: tl.constexpr):
+    """Turn the gradient of a join's output into dz, that before its ReLU; return dz and x̂.
 
     ALONE: the join adds nothing to the raw map, so whether ReLU let a value pass follows from y.
     """
@@ -60,14 +60,7 @@ def gate(d, place, there, out, y, norm, partial, client, block, c, CHANNELS: tl.
         d = tl.where(passed, d, 0.0)
     d = tl.where(there, d, 0.0)
     mean, inverse = row(norm, client, MEAN, c, CHANNELS), row(norm, client, INVERSE, c, CHANNELS)
-    put_gradient_sums(d, (value - mean[None, :]) * inverse[None, :], partial, block, c, CHANNELS)
-    return d
-
-
-@triton.jit
-def put_gradient_sums(d, x_hat, partial, block, c, CHANNELS: tl.constexpr):
-    tl.store(partial + block * 2 * CHANNELS + c, tl.sum(d, 0), mask=c < CHANNELS)
-    tl.store(partial + (block * 2 + 1) * CHANNELS + c, tl.sum(d * x_hat, 0), mask=c < CHANNELS)
+    return d, (value - mean[None, :]) * inverse[None, :]
 
 
 @triton.jit
@@ -83,8 +76,9 @@ def gate_map(d, other, out, y, norm, partial, dz, positions, CHANNELS: tl.conste
     if ADD:
         total += tl.load(other + place, mask=there, other=0.0).to(tl.float32)
     if GATE:
-        total = gate(total, place, there, out, y, norm, partial, client,
-                     client * tl.num_programs(0) + block, c, CHANNELS, RELU, ALONE)
+        total, x_hat = gate(total, place, there, out, y, norm, client, c, CHANNELS, RELU, ALONE)
+        block += client * tl.num_programs(0)
+        put_sums(tl.sum(total, 0), tl.sum(total * x_hat, 0), partial, block, c, CHANNELS)
     tl.store(dz + place, total.to(dz.dtype.element_ty), mask=there)
 
 
@@ -100,7 +94,8 @@ def gradient_sums(dz, y, norm, partial, positions, CHANNELS: tl.constexpr, BLOCK
     d = tl.load(dz + place, mask=there, other=0.0).to(tl.float32)
     mean, inverse = row(norm, client, MEAN, c, CHANNELS), row(norm, client, INVERSE, c, CHANNELS)
     x_hat = (value - mean[None, :]) * inverse[None, :]
-    put_gradient_sums(d, x_hat, partial, client * tl.num_programs(0) + block, c, CHANNELS)
+    block += client * tl.num_programs(0)
+    put_sums(tl.sum(d, 0), tl.sum(d * x_hat, 0), partial, block, c, CHANNELS)
 
 
 @triton.jit

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fedactive.engines.device import usable_cores
+
+GROUPS = 2  # of clients; more of them gain nothing
 
 
 @dataclass(frozen=True)
@@ -21,13 +25,17 @@ class Launch:
     grid: tuple[int, ...]
     arguments: tuple[Any, ...]
     constants: dict[str, Any]  # `tl.constexpr` arguments, warps and stages
-    aside: bool = False  # nothing before the end of the list needs its result
 
     def __call__(self) -> None:
         self.kernel[self.grid](*self.arguments, **self.constants)
 
     def compile(self) -> None:
         self.kernel.warmup(*self.arguments, grid=self.grid, **self.constants)
+
+    def part(self, begin: int, end: int) -> Launch:
+        """Return the launch for some of the clients: they are every tensor's first axis, the grid's last."""
+        cut = (a[begin:end] if isinstance(a, Tensor) else a for a in self.arguments)
+        return replace(self, grid=(*self.grid[:-1], end - begin), arguments=tuple(cut))
 
     @property
     def variant(self) -> tuple[Any, ...]:
@@ -37,28 +45,40 @@ class Launch:
 
 
 class Program:
-    """A list of launches, to run many times."""
+    """A list of launches, to run many times.
 
-    def __init__(self, launches: Sequence[Launch], device: torch.device) -> None:
+    Clients are independent, so they are divided into groups, each of which runs on a stream of its own: while
+    one group computes products, another moves memory.
+    """
+
+    def __init__(self, launches: Sequence[Launch], clients: int, device: torch.device) -> None:
         self.launches = launches
-        self.side = torch.cuda.Stream() if device.type == "cuda" else None
+        self.streams: list[torch.cuda.Stream] = []
+        self.groups: list[Sequence[Launch]] = [launches]
+        if device.type == "cuda":
+            groups = min(GROUPS, clients)
+            bounds = [clients * g // groups for g in range(groups + 1)]
+            self.groups = [[launch.part(*ends) for launch in launches] for ends in pairwise(bounds)]
+            self.streams = [torch.cuda.Stream() for _ in self.groups]
         self.compiled = device.type != "cuda"
 
     def __call__(self) -> None:
-        """Start the kernels in order; on a GPU those that may run aside on a stream of their own."""
         if not self.compiled:
             compile_all(self.launches)
             self.compiled = True
-        home = torch.cuda.current_stream() if self.side else None
-        for launch in self.launches:
-            if launch.aside and self.side and home:
-                self.side.wait_stream(home)
-                with torch.cuda.stream(self.side):
-                    launch()
-            else:
+        if not self.streams:
+            for launch in self.launches:
                 launch()
-        if self.side and home:
-            home.wait_stream(self.side)
+            return
+        home = torch.cuda.current_stream()
+        for stream in self.streams:
+            stream.wait_stream(home)
+        for of_groups in zip(*self.groups, strict=True):
+            for launch, stream in zip(of_groups, self.streams, strict=True):
+                with torch.cuda.stream(stream):
+                    launch()
+        for stream in self.streams:
+            home.wait_stream(stream)
 
 
 def compile_all(launches: Iterable[Launch]) -> None:

@@ -32,68 +32,60 @@ def put_row(norm, client, which, c, values, CHANNELS: tl.constexpr):
 
 
 @triton.jit
-def put_sums(total, here, partial, block, c, CHANNELS: tl.constexpr):
-    """Store what one block of values (rows, channels) adds to the statistics; `here` says which rows count.
-
-    That is their sum, the sum of squares around the block's own mean and their number, from which mean and
-    variance of all follow without loss of digits.
-    """
-    count = tl.sum(here)
-    sums = tl.sum(total * here[:, None], 0)
-    off = (total - (sums / tl.maximum(count, 1.0))[None, :]) * here[:, None]
-    place = partial + block * 3 * CHANNELS + c
-    tl.store(place, sums, mask=c < CHANNELS)
-    tl.store(place + CHANNELS, tl.sum(off * off, 0), mask=c < CHANNELS)
-    tl.store(place + 2 * CHANNELS, tl.zeros_like(sums) + count, mask=c < CHANNELS)
+def put_sums(first, second, partial, block, c, CHANNELS: tl.constexpr):
+    """Store two sums over one block of rows, for every channel."""
+    place = partial + block * 2 * CHANNELS + c
+    tl.store(place, first, mask=c < CHANNELS)
+    tl.store(place + CHANNELS, second, mask=c < CHANNELS)
 
 
 @triton.jit
-def statistics(partial, blocks, bias, gamma, beta, running_mean, running_variance, counter, norm, length,
-               running_length, CHANNELS: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr,
-               C: tl.constexpr):
-    """Compute scale and shift from the sums of all blocks, and update the running statistics.
+def take_sums(partial, blocks, client, c, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
+    """Add up what all blocks of a client have stored."""
+    r = tl.arange(0, BLOCK)
+    first = tl.zeros((BLOCK, C), tl.float32)
+    second = tl.zeros((BLOCK, C), tl.float32)
+    for begin in range(0, blocks, BLOCK):
+        place = partial + (client * blocks + begin + r)[:, None] * 2 * CHANNELS + c[None, :]
+        there = (begin + r < blocks)[:, None] & (c < CHANNELS)[None, :]
+        first += tl.load(place, mask=there, other=0.0)
+        second += tl.load(place + CHANNELS, mask=there, other=0.0)
+    return tl.sum(first, 0), tl.sum(second, 0)
 
-    A batch with a single value has no variance: the running statistics are used instead, and not updated.
+
+@triton.jit
+def statistics(partial, blocks, present, bias, gamma, beta, running_mean, running_variance, counter, norm,
+               length, running_length, AREA: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr,
+               CHANNELS: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
+    """Compute scale and shift from the sums of y and y² around the running mean, and update that.
+
+    The running mean is close, so these sums lose no digits. A batch with a single value has no variance: the
+    running statistics are used instead, and not updated.
     """
-    client = tl.program_id(1)
-    r, c = tl.arange(0, BLOCK), tl.program_id(0) * C + tl.arange(0, C)
+    client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     real = c < CHANNELS
-    start = partial + client * blocks * 3 * CHANNELS
-    sums = tl.zeros((BLOCK, C), tl.float32)
-    counts = tl.zeros((BLOCK, C), tl.float32)
-    for begin in range(0, blocks, BLOCK):
-        place = start + (begin + r)[:, None] * 3 * CHANNELS + c[None, :]
-        there = (begin + r < blocks)[:, None] & real[None, :]
-        sums += tl.load(place, mask=there, other=0.0)
-        counts += tl.load(place + 2 * CHANNELS, mask=there, other=0.0)
-    count = tl.sum(counts, 0)
-    mean = tl.sum(sums, 0) / tl.maximum(count, 1.0)
-    squares = tl.zeros((BLOCK, C), tl.float32)
-    for begin in range(0, blocks, BLOCK):
-        place = start + (begin + r)[:, None] * 3 * CHANNELS + c[None, :]
-        there = (begin + r < blocks)[:, None] & real[None, :]
-        n = tl.load(place + 2 * CHANNELS, mask=there, other=0.0)
-        off = tl.load(place, mask=there, other=0.0) / tl.maximum(n, 1.0) - mean[None, :]
-        squares += tl.load(place + CHANNELS, mask=there, other=0.0) + n * off * off
-    values = tl.max(count, 0)
-    variance = tl.sum(squares, 0) / tl.maximum(values, 1.0)
+    values = count_present(present, client, BATCH, PADDED) * AREA
+    share = 1 / tl.maximum(values, 1.0)
+    sums, squares = take_sums(partial, blocks, client, c, CHANNELS, BLOCK, C)
+    distance = sums * share
+    variance = tl.maximum(squares * share - distance * distance, 0.0)
 
     enough = values > 1
     running_mean += client * running_length + c
     running_variance += client * running_length + c
     old_mean = tl.load(running_mean, mask=real, other=0.0)
     old_variance = tl.load(running_variance, mask=real, other=0.0)
-    conv_bias = tl.zeros_like(mean)
+    conv_bias = tl.zeros_like(distance)
     if BIASED:
         conv_bias = tl.load(bias + client * length + c, mask=real, other=0.0)
     unbiased = variance * (values / tl.maximum(values - 1, 1.0))
     share = tl.where(enough, MOMENTUM, 0.0)
-    tl.store(running_mean, old_mean + share * (mean + conv_bias - old_mean), mask=real)
+    tl.store(running_mean, old_mean + share * (distance + conv_bias), mask=real)
     tl.store(running_variance, old_variance + share * (unbiased - old_variance), mask=real)
     if tl.program_id(0) == 0:
         tl.store(counter + client, tl.load(counter + client) + enough.to(tl.int64))
 
-    mean = tl.where(enough, mean, old_mean - conv_bias)
+    mean = old_mean + tl.where(enough, distance, -conv_bias)
     inverse = 1 / tl.sqrt(tl.where(enough, variance, old_variance) + EPS)
     scale = tl.load(gamma + client * length + c, mask=real, other=0.0) * inverse
     put_row(norm, client, MEAN, c, mean, CHANNELS)
@@ -108,17 +100,9 @@ def norm_gradient(partial, blocks, present, norm, d_gamma, d_beta, length, AREA:
                   BATCH: tl.constexpr, PADDED: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
                   C: tl.constexpr):
     """Compute the gradients of γ and β, and the two means that every dy needs, from sums of dz and dz·x̂."""
-    client = tl.program_id(1)
-    r, c = tl.arange(0, BLOCK), tl.program_id(0) * C + tl.arange(0, C)
+    client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     real = c < CHANNELS
-    sums = tl.zeros((BLOCK, C), tl.float32)
-    sums_x = tl.zeros((BLOCK, C), tl.float32)
-    for begin in range(0, blocks, BLOCK):
-        place = partial + (client * blocks + begin + r)[:, None] * 2 * CHANNELS + c[None, :]
-        there = (begin + r < blocks)[:, None] & real[None, :]
-        sums += tl.load(place, mask=there, other=0.0)
-        sums_x += tl.load(place + CHANNELS, mask=there, other=0.0)
-    sum_dz, sum_dz_x = tl.sum(sums, 0), tl.sum(sums_x, 0)
+    sum_dz, sum_dz_x = take_sums(partial, blocks, client, c, CHANNELS, BLOCK, C)
     tl.store(d_gamma + client * length + c, sum_dz_x, mask=real)
     tl.store(d_beta + client * length + c, sum_dz, mask=real)
     values = count_present(present, client, BATCH, PADDED) * AREA

@@ -8,8 +8,8 @@ Maps are (clients, batch, height, breadth, channels); a program works on BLOCK w
 import triton
 import triton.language as tl
 
-from fedactive.engines.layers.join import put_gradient_sums, relu
-from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, row
+from fedactive.engines.layers.join import relu
+from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, put_sums, row
 
 
 @triton.jit
@@ -60,8 +60,8 @@ def pool_back(y, norm, present, d_out, partial, BATCH: tl.constexpr, HEIGHT: tl.
     best_y = tl.zeros((BLOCK, C), tl.float32)
     where = tl.zeros((BLOCK, C), tl.int32)
     for j in tl.static_range(4):
-        place = ((image * HEIGHT + 2 * hh + j // 2) * BREADTH + 2 * ww + j % 2)[:, None] * CHANNELS + c[None, :]
-        value = tl.load(y + place, mask=window, other=0.0).to(tl.float32)
+        position = (image * HEIGHT + 2 * hh + j // 2) * BREADTH + 2 * ww + j % 2
+        value = tl.load(y + position[:, None] * CHANNELS + c[None, :], mask=window, other=0.0).to(tl.float32)
         z = value * scale[None, :] + shift[None, :]
         higher = z > best  # of equal ones the first, as in PyTorch
         best_y, where = tl.where(higher, value, best_y), tl.where(higher, j, where)
@@ -87,4 +87,5 @@ def pool_back(y, norm, present, d_out, partial, BATCH: tl.constexpr, HEIGHT: tl.
             tl.store(y + place, dy.to(y.dtype.element_ty), mask=inside)
     else:
         x_hat = (best_y - mean[None, :]) * inverse[None, :]
-        put_gradient_sums(dz, x_hat, partial, client * tl.num_programs(0) + block, c, CHANNELS)
+        block += client * tl.num_programs(0)
+        put_sums(tl.sum(dz, 0), tl.sum(dz * x_hat, 0), partial, block, c, CHANNELS)

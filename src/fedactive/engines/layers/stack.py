@@ -22,6 +22,7 @@ from fedactive.engines.layers.launch import Program
 from fedactive.engines.layers.network import Convolution, Join, Shape, network_of
 from fedactive.engines.layers.norm import ROWS
 from fedactive.engines.layers.trace import OtherLayerError
+from fedactive.engines.layout import Layout
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import Classifier
 
@@ -55,42 +56,39 @@ class LayerStack(KernelStack):
         values = sum(n * step.shape.area * step.shape.channels for n, step in zip(kept, steps, strict=True))
         return values * (2 if recipe.precision == "bf16" else 4)
 
+    def lay_out(self, model: Classifier) -> Layout:
+        alone = [s.weight for s in self.network.steps if isinstance(s, Convolution) and s.depthwise]
+        return Layout.of(model.named_parameters(), turned=alone)
+
     def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.network = network_of(self.model, tuple(self.images.shape[1:]))
-        network = self.network
+    def __init__(self, model: Classifier, images: Tensor, *arguments: Any) -> None:
+        self.network = network = network_of(model, tuple(images.shape[1:]))
+        super().__init__(model, images, *arguments)
         batch = self.recipe.batch_size
         steps = network.steps
         convolutions = [step for step in steps if isinstance(step, Convolution)]
         joins = [step for step in steps if isinstance(step, Join)]
         self.here = self.present.view(torch.uint8)
-        exact = self.dtype() == torch.float32
-        self.work = (
-            self.parameters if exact else self.parameters.to(self.dtype())
-        )  # as convolutions read them
         self.raw = {step.number: self.map_of(step.shape) for step in convolutions}
         self.maps = {step.number: self.map_of(step.shape) for step in joins}
         self.norm = {step.number: self.zeros(ROWS, step.shape.channels) for step in convolutions}
         first = next(step for step in convolutions if step.source == 0)
         values = tiles.power(max(tiles.SMALLEST, first.size**2 * network.image.channels))
         self.patches = self.map_of(Shape(first.shape.height, first.shape.breadth, values))
-        self.sums = {
-            step.number: self.zeros(self.sum_blocks(step), 3, step.shape.channels) for step in convolutions
-        }
         self.z = self.zeros(batch, network.features)
         self.dz = torch.zeros_like(self.z)
         self.batches = {"BATCH": batch, "PADDED": tiles.power(max(tiles.SMALLEST, batch))}
         self.precision = {"PRECISION": "ieee" if self.recipe.precision == "fp32" else "tf32"}
         self.shared = self.zeros(0)
-        self.forward = Program(forward_launches(self), self.images.device)
+        self.forward = forward_launches(self)
+        self.run_forward = Program(self.forward, self.width, self.images.device)
 
     @cached_property
-    def backward(self) -> Program:
-        """The other half, which inference does not need."""
-        return Program(Backward(self).launches, self.images.device)
+    def run_both(self) -> Program:
+        """Inference does not need this one, nor its memory."""
+        return Program([*self.forward, *Backward(self).launches], self.width, self.images.device)
 
     # --- memory
 
@@ -101,11 +99,11 @@ class LayerStack(KernelStack):
         batch = self.recipe.batch_size
         return self.zeros(batch, shape.height, shape.breadth, shape.channels, dtype=self.dtype())
 
-    def scratch(self, size: int) -> Tensor:
+    def scratch(self, parts: int, values: int) -> Tensor:
         """Return memory that one launch fills and the next one reads; all of them share it."""
-        if self.shared.numel() < size * self.width:
-            self.shared = self.zeros(size)
-        return self.shared.flatten()[: size * self.width]
+        if self.shared.shape[1] < parts * values:
+            self.shared = self.zeros(parts * values)
+        return self.shared[:, : parts * values].view(self.width, parts, values)
 
     # --- what launches share
 
@@ -114,13 +112,8 @@ class LayerStack(KernelStack):
 
     def grid(self, shape: Shape, tile: tiles.Tile) -> tuple[int, int, int]:
         """Return the programs of a pass over a map."""
-        blocks = math.ceil(self.positions(shape) / tile["BLOCK"])
+        blocks = math.ceil(self.positions(shape) / (tile["BLOCK"] * tile.get("STEPS", 1)))
         return blocks, math.ceil(shape.channels / tile["C"]), self.width
-
-    def sum_blocks(self, step: Convolution) -> int:
-        if step.depthwise:
-            return self.grid(step.shape, tiles.elementwise(step.shape.channels))[0]
-        return math.ceil(self.positions(step.shape) / self.forward_tile(step)["M"])
 
     def input_of(self, step: Convolution) -> Tensor:
         return self.maps[step.source] if step.source else self.patches
@@ -160,11 +153,8 @@ class LayerStack(KernelStack):
     # --- a step
 
     def embed(self) -> Tensor:
-        if self.work is not self.parameters:
-            self.work.copy_(self.parameters)
-        self.forward()
+        self.run_forward()
         return self.z
 
     def gradients(self) -> None:
-        self.embed()
-        self.backward()
+        self.run_both()

@@ -23,6 +23,22 @@ def elementwise(channels: int, values: int = VALUES) -> Tile:
     return {"BLOCK": values // width, "C": width, "num_warps": 4}
 
 
+def depthwise(channels: int, positions: int) -> Tile:
+    """Tile a pass with neighbours; a program goes through several blocks, where there are many."""
+    tile = elementwise(channels, values=1024)
+    return tile | {"STEPS": max(1, min(16, positions * channels // (1024 * 4096)))}
+
+
+def depthwise_weights(channels: int, positions: int) -> Tile:
+    tile = elementwise(channels, values=1024)
+    return tile | {"STEPS": max(1, min(64, positions // (8 * tile["BLOCK"])))}
+
+
+def sums(channels: int) -> Tile:
+    """Tile the sum of what blocks of positions have stored for every channel."""
+    return {"BLOCK": 128, "C": min(16, power(channels)), "num_warps": 4}
+
+
 def forward(dtype: torch.dtype, channels_in: int, channels: int, positions: int) -> Tile:
     """Tile a product of (positions, inputs) by (inputs, outputs)."""
     small = dtype == torch.float32

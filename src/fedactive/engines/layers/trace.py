@@ -136,7 +136,7 @@ def convolution(
     step = squares[0][0]
     if squares != ((step, step), (size // 2, size // 2), (1, 1), (size, size)) or step > 2:
         raise OtherLayerError("a convolution that is not square, or whose stride is above 2")
-    if not (alone and size in (3, 5) or groups == 1 and size in (1, 3)):
+    if size not in ((3, 5) if alone else (1, 3)) or not (alone or groups == 1):
         raise OtherLayerError(f"a convolution {size}x{size} in {groups} groups")
     return "depthwise" if alone else "convolution", (recorder.names_of(weight, bias), (size, step))
 
