@@ -68,9 +68,9 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, BA
 
 
 @triton.jit
-def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
-                   LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, START: tl.constexpr,
-                   DRIFT: tl.constexpr, ROUND: tl.constexpr, SIZE: tl.constexpr):
+def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, row, present, steps, momentum,
+                   decay, LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr,
+                   START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr, SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
     client, part = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)

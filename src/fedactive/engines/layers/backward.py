@@ -154,10 +154,12 @@ class Backward:
         shape = stack.network.join(number).shape
         if step.depthwise:
             kernel: Any = depthwise.convolve_each_back
-            tile = tiles.depthwise(shape.channels, stack.positions(shape) * stack.width)
-            grid = stack.grid(shape, tile)
+            tile = tiles.depthwise(shape.channels, stack.positions(step.shape) * stack.width)
+            blocks, columns, clients = stack.grid(step.shape, tile)
+            grid = (blocks * step.stride**2, columns, clients)
             gate, known = self.gating(number, grid[0], ready)
             known |= {"CHANNELS": shape.channels}
+            weights = stack.parameters
         else:
             kernel = convolution.convolve_back
             tile = stack.backward_tile(step)
@@ -165,9 +167,10 @@ class Backward:
             grid = (math.ceil(shape.channels / tile["N"]), blocks, stack.width)
             gate, known = self.gating(number, blocks, ready)
             known |= stack.channels(step, tapped=False) | stack.precision
+            weights = stack.rounded
         self.add(
             kernel, grid,
-            stack.raw[step.number], stack.layout.view(stack.rounded, step.weight),
+            stack.raw[step.number], stack.layout.view(weights, step.weight),
             dx if other is None else other, dx, *gate, stack.layout.length,
             ADD=other is not None, **stack.geometry(step), **known, **tile,
         )  # fmt: skip

@@ -23,7 +23,7 @@ def convolve_each(x, weight, present, pivot, y, partial, length, pivot_length, B
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
     c = tl.program_id(1) * C + tl.arange(0, C)
     real = (c < CHANNELS)[None, :]
-    weight += client * length + c
+    weight += client * length + c[None, :]
     around = tl.load(pivot + client * pivot_length + c, mask=c < CHANNELS, other=0.0)
     sums = tl.zeros((BLOCK, C), tl.float32)
     squares = tl.zeros((BLOCK, C), tl.float32)
@@ -38,8 +38,8 @@ def convolve_each(x, weight, present, pivot, y, partial, length, pivot_length, B
             inside = there & (down.to(tl.uint32) < HEIGHT) & (right.to(tl.uint32) < BREADTH)
             place = ((image * HEIGHT + down) * BREADTH + right)[:, None] * CHANNELS + c[None, :]
             value = tl.load(x + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
-            factor = tl.load(weight + tap * CHANNELS, mask=c < CHANNELS, other=0.0).to(tl.float32)
-            total += value * factor[None, :]
+            factor = tl.load(weight + tap * CHANNELS, mask=real, other=0.0)
+            total += value * factor
         place = (client * BATCH * high * broad + m)[:, None] * CHANNELS + c[None, :]
         tl.store(y + place, total.to(y.dtype.element_ty), mask=there[:, None] & real)
         here = tl.load(present + image, mask=there, other=0) > 0
@@ -58,32 +58,36 @@ def convolve_each_back(dy, weight, other, dx, out, y, norm, partial, length, BAT
                        C: tl.constexpr):
     """Compute the gradient of the input.
 
-    ADD: plus another gradient of the same map. GATE: turned into that of the map's join (see there).
+    ADD: plus another gradient of the same map. GATE: turned into that of the map's join (see there). With
+    stride 2, positions of one parity meet the same taps, so a program has positions of one parity only.
     """
     part, client = tl.program_id(0), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
+    parity = part % (STRIDE * STRIDE)
+    odd, odd_too = parity // STRIDE, parity % STRIDE
     c = tl.program_id(1) * C + tl.arange(0, C)
     real = (c < CHANNELS)[None, :]
-    weight += client * length + c
+    weight += client * length + c[None, :]
     sums = tl.zeros((BLOCK, C), tl.float32)
     sums_x = tl.zeros((BLOCK, C), tl.float32)
     for step in range(STEPS):
-        m = (part * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
-        there = m < BATCH * HEIGHT * BREADTH
-        image = client * BATCH + m // (HEIGHT * BREADTH)
-        h, w = m // BREADTH % HEIGHT + SIZE // 2, m % BREADTH + SIZE // 2
+        m = (part // (STRIDE * STRIDE) * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
+        image = client * BATCH + m // (high * broad)
+        h, w = m // broad % high, m % broad  # in dy
+        there = (m < BATCH * high * broad) & (h * STRIDE + odd < HEIGHT) & (w * STRIDE + odd_too < BREADTH)
         total = tl.zeros((BLOCK, C), tl.float32)
         for tap in tl.static_range(SIZE * SIZE):
-            up, left = h - tap // SIZE, w - tap % SIZE  # STRIDE times the place in dy
-            inside = there & (up >= 0) & (left >= 0) & (up % STRIDE == 0) & (left % STRIDE == 0)
-            up, left = up // STRIDE, left // STRIDE
-            inside = inside & (up < high) & (left < broad)
-            place = ((image * high + up) * broad + left)[:, None] * CHANNELS + c[None, :]
-            d = tl.load(dy + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
-            factor = tl.load(weight + tap * CHANNELS, mask=c < CHANNELS, other=0.0).to(tl.float32)
-            total += d * factor[None, :]
-        place = (client * BATCH * HEIGHT * BREADTH + m)[:, None] * CHANNELS + c[None, :]
+            down, right = odd + SIZE // 2 - tap // SIZE, odd_too + SIZE // 2 - tap % SIZE
+            if (down % STRIDE == 0) & (right % STRIDE == 0):
+                up, left = h + down // STRIDE, w + right // STRIDE
+                inside = there & (up.to(tl.uint32) < high) & (left.to(tl.uint32) < broad)
+                place = ((image * high + up) * broad + left)[:, None] * CHANNELS + c[None, :]
+                d = tl.load(dy + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
+                factor = tl.load(weight + tap * CHANNELS, mask=real, other=0.0)
+                total += d * factor
+        position = (image * HEIGHT + h * STRIDE + odd) * BREADTH + w * STRIDE + odd_too
+        place = position[:, None] * CHANNELS + c[None, :]
         known = there[:, None] & real
         if ADD:
             total += tl.load(other + place, mask=known, other=0.0).to(tl.float32)

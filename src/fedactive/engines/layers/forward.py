@@ -43,7 +43,6 @@ def first_patches(stack: LayerStack) -> list[Launch]:
 
 def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:
     """Convolve, with sums for BatchNorm, and compute scale and shift from these."""
-    weight = stack.layout.view(stack.rounded, step.weight)
     mean, variance = (
         stack.buffer_layout.view(stack.statistics, f"{step.norm}.{name}")
         for name in ("running_mean", "running_var")
@@ -53,14 +52,15 @@ def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:
         tile = tiles.depthwise(step.shape.channels, stack.positions(step.shape) * stack.width)
         grid = stack.grid(step.shape, tile)
         blocks = grid[0]
-        kernel, known = depthwise.convolve_each, {"CHANNELS": step.shape.channels}
+        kernel, known, weights = depthwise.convolve_each, {"CHANNELS": step.shape.channels}, stack.parameters
     else:
         tile = stack.forward_tile(step)
         blocks = math.ceil(stack.positions(step.shape) / tile["M"])
         grid = (math.ceil(step.shape.channels / tile["N"]), blocks, stack.width)
-        kernel, known = convolution.convolve, stack.channels(step) | stack.precision
+        kernel, known, weights = convolution.convolve, stack.channels(step) | stack.precision, stack.rounded
     sums = stack.zeros(blocks, 2, step.shape.channels)
     lengths = (stack.layout.length, stack.buffer_layout.length)
+    weight = stack.layout.view(weights, step.weight)
     arguments = (stack.input_of(step), weight, stack.here, mean, stack.raw[step.number], sums, *lengths)
     own = [
         stack.layout.view(stack.parameters, name)

@@ -143,12 +143,12 @@ class LayerStack(KernelStack):
         return counts | {"TAPPED": known} if tapped else counts
 
     def forward_tile(self, step: Convolution) -> tiles.Tile:
-        into = self.source_shape(step).channels
-        return tiles.forward(self.dtype(), into, step.shape.channels, self.positions(step.shape))
+        known = self.channels(step) | self.geometry(step)
+        return tiles.product(self.dtype(), known["INTO"], known["OUT_OF"], known["SIZE"])
 
     def backward_tile(self, step: Convolution) -> tiles.Tile:
-        into = self.source_shape(step).channels
-        return tiles.forward(self.dtype(), step.shape.channels, into, self.positions(step.shape))
+        known = self.channels(step) | self.geometry(step)
+        return tiles.product(self.dtype(), known["OUT_OF"], known["INTO"], known["SIZE"])
 
     # --- a step
 

@@ -7,11 +7,13 @@ import triton.language as tl
 
 
 @triton.jit
-def sum_parts(parts, result, count, size, parts_length, length, BLOCK: tl.constexpr):
-    """Sum (clients, count, size) over the parts into rows of the given length."""
-    client = tl.program_id(1)
+def sum_parts(parts, result, count, size, parts_length, length, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Sum (clients, count, size) over the parts, ROWS at a time, into rows of the given length."""
+    client, r = tl.program_id(1), tl.arange(0, ROWS)
     e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for part in range(count):
-        total += tl.load(parts + client * parts_length + part * size + e, mask=e < size, other=0.0)
-    tl.store(result + client * length + e, total, mask=e < size)
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    for begin in range(0, count, ROWS):
+        there = (begin + r < count)[:, None] & (e < size)[None, :]
+        place = parts + client * parts_length + (begin + r)[:, None] * size + e[None, :]
+        total += tl.load(place, mask=there, other=0.0)
+    tl.store(result + client * length + e, tl.sum(total, 0), mask=e < size)

@@ -25,13 +25,13 @@ def elementwise(channels: int, values: int = VALUES) -> Tile:
 
 def depthwise(channels: int, positions: int) -> Tile:
     """Tile a pass with neighbours; a program goes through several blocks, where there are many."""
-    tile = elementwise(channels, values=1024)
-    return tile | {"STEPS": max(1, min(16, positions * channels // (1024 * 4096)))}
+    tile = elementwise(channels, values=2048)
+    return tile | {"STEPS": max(1, min(8, positions * channels // (2048 * 1024)))}
 
 
 def depthwise_weights(channels: int, positions: int) -> Tile:
     tile = elementwise(channels, values=1024)
-    return tile | {"STEPS": max(1, min(64, positions // (8 * tile["BLOCK"])))}
+    return tile | {"STEPS": max(1, min(16, positions // (8 * tile["BLOCK"])))}
 
 
 def sums(channels: int) -> Tile:
@@ -39,29 +39,28 @@ def sums(channels: int) -> Tile:
     return {"BLOCK": 128, "C": min(16, power(channels)), "num_warps": 4}
 
 
-def forward(dtype: torch.dtype, channels_in: int, channels: int, positions: int) -> Tile:
-    """Tile a product of (positions, inputs) by (inputs, outputs)."""
-    small = dtype == torch.float32
-    depth = min(32 if small else 64, max(SMALLEST, power(channels_in)))
-    breadth = min(128, max(SMALLEST, power(channels)))
-    return {"M": 128, "N": breadth, "K": depth, "num_warps": 4 if breadth <= 64 else 8, "num_stages": 3}
+def product(dtype: torch.dtype, depth: int, channels: int, size: int) -> Tile:
+    """Tile a product of (positions, depth) by (depth, channels), whose sum has size² taps."""
+    width = min(128, max(SMALLEST, power(channels)))
+    tile = {"M": 128, "N": width, "num_warps": 4, "num_stages": 3, "TURNED": False}
+    tile["K"] = min(32 if dtype == torch.float32 else 64, max(SMALLEST, power(depth)))
+    if size == 3 and width == 64:
+        tile |= {"M": 256, "TURNED": True}
+    elif size == 1:  # little arithmetic: many programs, to wait for memory at the same time
+        tile |= {"M": 64}
+    return tile
 
 
 def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> Tile:
     """Tile dy ⊗ x, of (outputs, inputs), whose sum is over positions."""
     high, broad = max(SMALLEST, power(channels)), max(SMALLEST, power(channels_in))
-    high, broad = (min(128, high), min(64, broad)) if size == 3 else (min(128, high), min(128, broad))
-    warps = 8 if high * broad > 64 * 64 else 4
-    return {
-        "M": high,
-        "N": broad,
-        "K": 32 if dtype == torch.float32 else 64,
-        "num_warps": warps,
-        "num_stages": 3,
-    }
+    high, broad = min(128, high), min(64 if size == 3 else 128, broad)
+    many = high * broad > 64 * 64
+    depth = 32 if dtype == torch.float32 else 64
+    return {"M": high, "N": broad, "K": depth, "num_warps": 8 if many else 4, "num_stages": 4 if many else 3}
 
 
 def weight_parts(tile: Tile, channels_in: int, channels: int, size: int, clients: int, positions: int) -> int:
     """Count the parts of that sum: enough programs to fill a GPU, each with some work."""
     programs = math.ceil(channels / tile["M"]) * math.ceil(channels_in / tile["N"]) * size * clients
-    return max(1, min(512 // programs, positions // (8 * tile["K"])))
+    return max(1, min(512 // programs, positions // int(8 * tile["K"])))

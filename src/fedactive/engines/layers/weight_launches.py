@@ -53,4 +53,6 @@ def sum_of(stack: LayerStack, step: Convolution, parts: Tensor) -> Launch:
     _, count, size = parts.shape
     result = stack.layout.view(stack.gradient, step.weight)
     arguments = (parts, result, count, size, parts.stride(0), stack.layout.length)
-    return Launch(sum_parts, (math.ceil(size / 512), stack.width), arguments, {"BLOCK": 512})
+    rows = min(16, tiles.power(count))
+    tile = {"ROWS": rows, "BLOCK": 1024 // rows}
+    return Launch(sum_parts, (math.ceil(size / tile["BLOCK"]), stack.width), arguments, tile)
