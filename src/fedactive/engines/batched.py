@@ -143,13 +143,10 @@ class BatchedEngine(Engine):
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:
     """Choose the stack with its own kernels where they support the model."""
     if images.is_cuda:
-        from fedactive.engines.cnn4.stack import CNN4Stack
         from fedactive.engines.layers.stack import LayerStack
 
-        kinds: tuple[type[KernelStack], ...] = (CNN4Stack, LayerStack)
-        for kind in kinds:
-            if kind.supports(model, images, recipe):
-                return kind
+        if LayerStack.supports(model, images, recipe):
+            return LayerStack
     return BranchStack
 
 

@@ -82,14 +82,20 @@ class Separable(Little):
 class Pooled(Little):
     """Max-pooling before and after ReLU, and an embedding of several places."""
 
-    def __init__(self, into):
-        super().__init__(
-            convolution(into, 8, 3), convolution(8, 24, 3), BatchNorm(8), BatchNorm(24), features=24 * 4
-        )
+    def __init__(self, into, first=8):
+        layers = [convolution(into, first, 3), convolution(first, 24, 3), BatchNorm(first), BatchNorm(24)]
+        super().__init__(*layers, features=24 * 4)
 
     def embed(self, images):
         x = F.relu(F.max_pool2d(self.layers[2](self.layers[0](images)), 2), inplace=True)
         return F.max_pool2d(F.relu(self.layers[3](self.layers[1](x))), 2).flatten(1)
+
+
+class PooledFirst(Pooled):
+    """One whose first map is not stored."""
+
+    def __init__(self, into):
+        super().__init__(into, first=16)
 
 
 def setting(kind, channels, size):
@@ -118,6 +124,8 @@ def setting(kind, channels, size):
         (Separable, 1, 13),
         (Pooled, 3, 9),
         (Pooled, 1, 10),
+        (PooledFirst, 3, 9),
+        (PooledFirst, 1, 10),
     ],
 )
 def test_a_step_is_that_of_the_plain_model(kind, channels, size):

@@ -39,11 +39,13 @@ class Backward:
         self.readers = Counter(step.source for step in steps if isinstance(step, Convolution))
         self.readers.update(step.other for step in steps if isinstance(step, Join) and step.other is not None)
         self.head()
-        for step in reversed(steps):
+        for step in reversed(steps[2:] if stack.first else steps):
             if isinstance(step, Join):
                 self.join(step)
             else:
                 self.convolution(step)
+        if stack.first:
+            self.launches += stack.first.backward(self.gradients[stack.first.join.number])
 
     def add(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **known: Any) -> None:
         self.launches.append(Launch(kernel, grid, arguments, known))

@@ -16,7 +16,7 @@ from fedactive.engines.layers.norm import put_sums
 @triton.jit
 def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, SIZE: tl.constexpr,
             STRIDE: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the patch around each position of one image: taps x channels, then zeros up to PATCH values."""
+    """Write the patch around each position of one image: taps x channels, 1, then zeros up to PATCH values."""
     image = tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -28,7 +28,9 @@ def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.c
     inside = inside & (k < SIZE * SIZE * INTO)[None, :] & there[:, None]
     value = tl.load(images + ((image * HEIGHT + h) * BREADTH + w) * INTO + (k % INTO)[None, :],
                     mask=inside, other=0.0)
-    tl.store(out + (image * high * broad + m)[:, None] * PATCH + k[None, :], value, mask=there[:, None])
+    value = tl.where((k == SIZE * SIZE * INTO)[None, :], 1.0, value)
+    tl.store(out + (image * high * broad + m)[:, None] * PATCH + k[None, :], value.to(out.dtype.element_ty),
+             mask=there[:, None])
 
 
 @triton.jit

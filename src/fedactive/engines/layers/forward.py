@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def forward_launches(stack: LayerStack) -> list[Launch]:
     launches = first_patches(stack)
-    for step in stack.network.steps:
+    steps = stack.network.steps
+    if stack.first:
+        launches += stack.first.forward()
+        steps = steps[2:]
+    for step in steps:
         if isinstance(step, Convolution):
             launches += convolve(stack, step)
         else:

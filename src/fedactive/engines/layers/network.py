@@ -64,6 +64,16 @@ class Network:
     def convolution(self, number: int) -> Convolution:
         return next(step for step in self.steps if isinstance(step, Convolution) and step.number == number)
 
+    def first_block(self) -> tuple[Convolution, Join] | None:
+        """Return the first convolution and its join, if it is pooled: kernels then need not store its map."""
+        convolution, join = self.steps[:2]
+        assert isinstance(convolution, Convolution)
+        if not isinstance(join, Join) or not join.pooled or join.relu != "relu":
+            return None
+        channels, values = convolution.shape.channels, 9 * self.image.channels
+        simple = (convolution.size, convolution.stride) == (3, 1) and values < 64
+        return (convolution, join) if simple and channels in (16, 32, 64, 128) else None
+
     @property
     def last(self) -> Join:
         step = self.steps[-1]

@@ -59,8 +59,7 @@ def statistics(partial, blocks, present, bias, gamma, beta, running_mean, runnin
                CHANNELS: tl.constexpr, BIASED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
     """Compute scale and shift from the sums of y and y² around the running mean, and update that.
 
-    The running mean is close, so these sums lose no digits. A batch with a single value has no variance: the
-    running statistics are used instead, and not updated.
+    The running mean is close, so these sums lose no digits.
     """
     client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     real = c < CHANNELS
@@ -70,29 +69,39 @@ def statistics(partial, blocks, present, bias, gamma, beta, running_mean, runnin
     distance = sums * share
     variance = tl.maximum(squares * share - distance * distance, 0.0)
 
-    enough = values > 1
-    running_mean += client * running_length + c
-    running_variance += client * running_length + c
-    old_mean = tl.load(running_mean, mask=real, other=0.0)
-    old_variance = tl.load(running_variance, mask=real, other=0.0)
-    conv_bias = tl.zeros_like(distance)
+    own, kept = client * length, client * running_length
+    mean = tl.load(running_mean + kept + c, mask=real, other=0.0) + distance
+    settle(norm, client, c, mean, variance, values, bias + own, gamma + own, beta + own, running_mean + kept,
+           running_variance + kept, counter, CHANNELS, BIASED)
+
+
+@triton.jit
+def settle(norm, client, c, mean, variance, values, bias, gamma, beta, running_mean, running_variance, counter,
+           CHANNELS: tl.constexpr, BIASED: tl.constexpr):
+    """Write scale and shift, and update the running statistics.
+
+    A batch with a single value has no variance: the running statistics are used instead, and not updated.
+    """
+    real, enough = c < CHANNELS, values > 1
+    old_mean = tl.load(running_mean + c, mask=real, other=0.0)
+    old_variance = tl.load(running_variance + c, mask=real, other=0.0)
+    conv_bias = tl.zeros_like(mean)
     if BIASED:
-        conv_bias = tl.load(bias + client * length + c, mask=real, other=0.0)
+        conv_bias = tl.load(bias + c, mask=real, other=0.0)
     unbiased = variance * (values / tl.maximum(values - 1, 1.0))
     share = tl.where(enough, MOMENTUM, 0.0)
-    tl.store(running_mean, old_mean + share * (distance + conv_bias), mask=real)
-    tl.store(running_variance, old_variance + share * (unbiased - old_variance), mask=real)
+    tl.store(running_mean + c, old_mean + share * (mean + conv_bias - old_mean), mask=real)
+    tl.store(running_variance + c, old_variance + share * (unbiased - old_variance), mask=real)
     if tl.program_id(0) == 0:
         tl.store(counter + client, tl.load(counter + client) + enough.to(tl.int64))
 
-    mean = old_mean + tl.where(enough, distance, -conv_bias)
+    mean = tl.where(enough, mean, old_mean - conv_bias)
     inverse = 1 / tl.sqrt(tl.where(enough, variance, old_variance) + EPS)
-    scale = tl.load(gamma + client * length + c, mask=real, other=0.0) * inverse
+    scale = tl.load(gamma + c, mask=real, other=0.0) * inverse
     put_row(norm, client, MEAN, c, mean, CHANNELS)
     put_row(norm, client, INVERSE, c, inverse, CHANNELS)
     put_row(norm, client, SCALE, c, scale, CHANNELS)
-    shift = tl.load(beta + client * length + c, mask=real, other=0.0) - mean * scale
-    put_row(norm, client, SHIFT, c, shift, CHANNELS)
+    put_row(norm, client, SHIFT, c, tl.load(beta + c, mask=real, other=0.0) - mean * scale, CHANNELS)
 
 
 @triton.jit
@@ -101,11 +110,16 @@ def norm_gradient(partial, blocks, present, norm, d_gamma, d_beta, length, AREA:
                   C: tl.constexpr):
     """Compute the gradients of γ and β, and the two means that every dy needs, from sums of dz and dz·x̂."""
     client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
-    real = c < CHANNELS
     sum_dz, sum_dz_x = take_sums(partial, blocks, client, c, CHANNELS, BLOCK, C)
-    tl.store(d_gamma + client * length + c, sum_dz_x, mask=real)
-    tl.store(d_beta + client * length + c, sum_dz, mask=real)
     values = count_present(present, client, BATCH, PADDED) * AREA
+    own = client * length
+    settle_gradient(norm, client, c, sum_dz, sum_dz_x, values, d_gamma + own, d_beta + own, CHANNELS)
+
+
+@triton.jit
+def settle_gradient(norm, client, c, sum_dz, sum_dz_x, values, d_gamma, d_beta, CHANNELS: tl.constexpr):
+    tl.store(d_gamma + c, sum_dz_x, mask=c < CHANNELS)
+    tl.store(d_beta + c, sum_dz, mask=c < CHANNELS)
     share = tl.where(values > 1, 1 / tl.maximum(values, 1.0), 0.0)
     put_row(norm, client, MEAN_DZ, c, sum_dz * share, CHANNELS)
     put_row(norm, client, SLOPE, c, sum_dz_x * share, CHANNELS)

@@ -17,6 +17,7 @@ from torch import Tensor
 from fedactive.engines.kernel_stack import KernelStack
 from fedactive.engines.layers import tiles
 from fedactive.engines.layers.backward import Backward
+from fedactive.engines.layers.first_launches import FirstBlock
 from fedactive.engines.layers.forward import forward_launches
 from fedactive.engines.layers.launch import Program
 from fedactive.engines.layers.network import Convolution, Join, Shape, network_of
@@ -71,17 +72,20 @@ class LayerStack(KernelStack):
         convolutions = [step for step in steps if isinstance(step, Convolution)]
         joins = [step for step in steps if isinstance(step, Join)]
         self.here = self.present.view(torch.uint8)
-        self.raw = {step.number: self.map_of(step.shape) for step in convolutions}
+        stored = convolutions[1:] if network.first_block() else convolutions
+        self.raw = {step.number: self.map_of(step.shape) for step in stored}
         self.maps = {step.number: self.map_of(step.shape) for step in joins}
         self.norm = {step.number: self.zeros(ROWS, step.shape.channels) for step in convolutions}
         first = next(step for step in convolutions if step.source == 0)
-        values = tiles.power(max(tiles.SMALLEST, first.size**2 * network.image.channels))
+        values = tiles.power(max(tiles.SMALLEST, first.size**2 * network.image.channels + 1))
         self.patches = self.map_of(Shape(first.shape.height, first.shape.breadth, values))
         self.z = self.zeros(batch, network.features)
         self.dz = torch.zeros_like(self.z)
         self.batches = {"BATCH": batch, "PADDED": tiles.power(max(tiles.SMALLEST, batch))}
         self.precision = {"PRECISION": "ieee" if self.recipe.precision == "fp32" else "tf32"}
         self.shared = self.zeros(0)
+        block = network.first_block()
+        self.first = FirstBlock(self, *block) if block else None
         self.forward = forward_launches(self)
         self.run_forward = Program(self.forward, self.width, self.images.device)
 

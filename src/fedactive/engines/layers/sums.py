@@ -1,10 +1,28 @@
 """Add up what several programs have computed in parts."""
 
-# One argument per line would hide the kernels behind their signatures.
-# fmt: off
+from __future__ import annotations
+
+import math
+
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from fedactive.engines.layers.launch import Launch
+from fedactive.engines.layers.tiles import power
+
+
+def sum_launch(parts: Tensor, result: Tensor, length: int, clients: int) -> Launch:
+    """Sum parts (clients, count, size) into rows of the given length."""
+    _, count, size = parts.shape
+    rows = min(16, power(count))
+    block = 1024 // rows
+    arguments = (parts, result, count, size, parts.stride(0), length)
+    return Launch(sum_parts, (math.ceil(size / block), clients), arguments, {"ROWS": rows, "BLOCK": block})
+
+
+# One argument per line would hide the kernels behind their signatures.
+# fmt: off
 
 @triton.jit
 def sum_parts(parts, result, count, size, parts_length, length, ROWS: tl.constexpr, BLOCK: tl.constexpr):

@@ -12,7 +12,7 @@ from fedactive.engines.layers.convolution import weight_gradient
 from fedactive.engines.layers.depthwise import each_weight_gradient
 from fedactive.engines.layers.launch import Launch
 from fedactive.engines.layers.network import Convolution
-from fedactive.engines.layers.sums import sum_parts
+from fedactive.engines.layers.sums import sum_launch
 
 if TYPE_CHECKING:
     from fedactive.engines.layers.stack import LayerStack
@@ -50,9 +50,5 @@ def of_each(stack: LayerStack, step: Convolution) -> list[Launch]:
 
 
 def sum_of(stack: LayerStack, step: Convolution, parts: Tensor) -> Launch:
-    _, count, size = parts.shape
     result = stack.layout.view(stack.gradient, step.weight)
-    arguments = (parts, result, count, size, parts.stride(0), stack.layout.length)
-    rows = min(16, tiles.power(count))
-    tile = {"ROWS": rows, "BLOCK": 1024 // rows}
-    return Launch(sum_parts, (math.ceil(size / tile["BLOCK"]), stack.width), arguments, tile)
+    return sum_launch(parts, result, stack.layout.length, stack.width)
