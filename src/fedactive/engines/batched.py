@@ -3,7 +3,7 @@
 Memory for K clients of P parameters and batches of B, beside the dataset, in bytes:
 
     K·P·4·(3 to 5)  +  min(K, 16)·B·(what the backward pass keeps of one image)·2      any model
-    K·P·4·(3 to 5)  +  K·B·(the maps of one image and their gradients)                 cnn4's own kernels
+    K·P·4·(3 to 5)  +  K·B·(the maps of one image and their gradients)                 the layers' kernels
 
 that is weights, momentum and gradient (and start and drift for FedProx and SCAFFOLD), and the activations of
 those clients whose passes overlap. For cnn4 and 32x32 images in bfloat16 it is 13 MB per client at B = 64.

@@ -3,8 +3,8 @@
 A client is a row of `parameters` and one of `statistics` (those of BatchNorm). So what is the same for every
 parameter (the update, loading, saving) is one operation on one tensor, for all clients and layers.
 
-The gradients are computed by the two kinds of stack: `BranchStack` for any model, `CNN4Stack` with its own
-kernels.
+The gradients are computed by the two kinds of stack: `BranchStack` for any model, `LayerStack` with kernels of
+its own for models made of known layers.
 """
 
 from __future__ import annotations

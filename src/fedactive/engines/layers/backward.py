@@ -136,13 +136,14 @@ class Backward:
 
     def norm(self, raw: int, sums: Tensor) -> None:
         stack, step = self.stack, self.stack.network.convolution(raw)
-        gradients = [stack.layout.view(stack.gradient, f"{step.norm}.{name}") for name in ("weight", "bias")]
+        names = (step.bias or f"{step.norm}.bias", f"{step.norm}.weight", f"{step.norm}.bias")
+        gradients = [stack.layout.view(stack.gradient, name) for name in names]
         channels = step.shape.channels
         tile = tiles.sums(channels)
         self.add(
             norm_gradient, (math.ceil(channels / tile["C"]), stack.width),
             sums, sums.shape[1], stack.here, stack.norm[raw], *gradients, stack.layout.length,
-            AREA=step.shape.area, CHANNELS=channels, **tile, **stack.batches,
+            AREA=step.shape.area, CHANNELS=channels, BIASED=step.bias is not None, **tile, **stack.batches,
         )  # fmt: skip
 
     def convolution(self, step: Convolution) -> None:
@@ -164,7 +165,7 @@ class Backward:
             weights = stack.parameters
         else:
             kernel = convolution.convolve_back
-            tile = stack.backward_tile(step)
+            tile = stack.product_tile(step, back=True)
             blocks = math.ceil(stack.positions(step.shape) / tile["M"]) * step.stride**2
             grid = (math.ceil(shape.channels / tile["N"]), blocks, stack.width)
             gate, known = self.gating(number, blocks, ready)

@@ -32,12 +32,13 @@ def convolve_each(x, weight, present, pivot, y, partial, length, pivot_length, B
         there = m < BATCH * high * broad
         image = client * BATCH + m // (high * broad)
         h, w = m // broad % high * STRIDE - SIZE // 2, m % broad * STRIDE - SIZE // 2
+        corner = x + ((image * HEIGHT + h) * BREADTH + w)[:, None] * CHANNELS + c[None, :]
         total = tl.zeros((BLOCK, C), tl.float32)
         for tap in tl.static_range(SIZE * SIZE):
             down, right = h + tap // SIZE, w + tap % SIZE
             inside = there & (down.to(tl.uint32) < HEIGHT) & (right.to(tl.uint32) < BREADTH)
-            place = ((image * HEIGHT + down) * BREADTH + right)[:, None] * CHANNELS + c[None, :]
-            value = tl.load(x + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
+            place = corner + (tap // SIZE * BREADTH + tap % SIZE) * CHANNELS
+            value = tl.load(place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
             factor = tl.load(weight + tap * CHANNELS, mask=real, other=0.0)
             total += value * factor
         place = (client * BATCH * high * broad + m)[:, None] * CHANNELS + c[None, :]
@@ -76,14 +77,15 @@ def convolve_each_back(dy, weight, other, dx, out, y, norm, partial, length, BAT
         image = client * BATCH + m // (high * broad)
         h, w = m // broad % high, m % broad  # in dy
         there = (m < BATCH * high * broad) & (h * STRIDE + odd < HEIGHT) & (w * STRIDE + odd_too < BREADTH)
+        own = dy + ((image * high + h) * broad + w)[:, None] * CHANNELS + c[None, :]
         total = tl.zeros((BLOCK, C), tl.float32)
         for tap in tl.static_range(SIZE * SIZE):
             down, right = odd + SIZE // 2 - tap // SIZE, odd_too + SIZE // 2 - tap % SIZE
             if (down % STRIDE == 0) & (right % STRIDE == 0):
                 up, left = h + down // STRIDE, w + right // STRIDE
                 inside = there & (up.to(tl.uint32) < high) & (left.to(tl.uint32) < broad)
-                place = ((image * high + up) * broad + left)[:, None] * CHANNELS + c[None, :]
-                d = tl.load(dy + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
+                place = own + (down // STRIDE * broad + right // STRIDE) * CHANNELS
+                d = tl.load(place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
                 factor = tl.load(weight + tap * CHANNELS, mask=real, other=0.0)
                 total += d * factor
         position = (image * HEIGHT + h * STRIDE + odd) * BREADTH + w * STRIDE + odd_too
@@ -124,10 +126,10 @@ def each_weight_gradient(x, dy, partial, client_length, BATCH: tl.constexpr, HEI
         h, w = m // broad % high * STRIDE - SIZE // 2 + down, m % broad * STRIDE - SIZE // 2
         place = (client * BATCH * high * broad + m)[:, None] * CHANNELS + c[None, :]
         d = tl.load(dy + place, mask=there[:, None] & real, other=0.0).to(tl.float32)
+        row = x + ((image * HEIGHT + h) * BREADTH + w)[:, None] * CHANNELS + c[None, :]
         for tap in tl.static_range(SIZE):
             inside = there & (h.to(tl.uint32) < HEIGHT) & ((w + tap).to(tl.uint32) < BREADTH)
-            place = ((image * HEIGHT + h) * BREADTH + w + tap)[:, None] * CHANNELS + c[None, :]
-            product = d * tl.load(x + place, mask=inside[:, None] & real, other=0.0).to(tl.float32)
+            product = d * tl.load(row + tap * CHANNELS, mask=inside[:, None] & real, other=0.0).to(tl.float32)
             if tap == 0:
                 sums_0 += product
             elif tap == 1:

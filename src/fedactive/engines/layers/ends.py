@@ -16,7 +16,7 @@ from fedactive.engines.layers.norm import put_sums
 @triton.jit
 def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, SIZE: tl.constexpr,
             STRIDE: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the patch around each position of one image: taps x channels, 1, then zeros up to PATCH values."""
+    """Write the patch around each position of one image: taps x channels, 1, and zeros up to PATCH."""
     image = tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1

@@ -52,13 +52,14 @@ def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:
         for name in ("running_mean", "running_var")
     )
     kernel: Any
+    known: dict[str, Any]
     if step.depthwise:
         tile = tiles.depthwise(step.shape.channels, stack.positions(step.shape) * stack.width)
         grid = stack.grid(step.shape, tile)
         blocks = grid[0]
         kernel, known, weights = depthwise.convolve_each, {"CHANNELS": step.shape.channels}, stack.parameters
     else:
-        tile = stack.forward_tile(step)
+        tile = stack.product_tile(step, back=False)
         blocks = math.ceil(stack.positions(step.shape) / tile["M"])
         grid = (math.ceil(step.shape.channels / tile["N"]), blocks, stack.width)
         kernel, known, weights = convolution.convolve, stack.channels(step) | stack.precision, stack.rounded

@@ -1,7 +1,7 @@
 """BatchNorm inside the kernels: from sums over a batch to y ↦ scale·y + shift, and its gradients.
 
-A convolution's bias is left out of its output y: BatchNorm subtracts it again, and its gradient is 0. Only
-the running mean includes it. Results are kept in `norm` (clients, 6, channels), whose rows are named below.
+A convolution's bias is left out of its output y: BatchNorm subtracts it again. Only the running mean includes
+it. Results are kept in `norm` (clients, 6, channels), whose rows are named below.
 """
 
 # One argument per line would hide the kernels behind their signatures.
@@ -76,8 +76,8 @@ def statistics(partial, blocks, present, bias, gamma, beta, running_mean, runnin
 
 
 @triton.jit
-def settle(norm, client, c, mean, variance, values, bias, gamma, beta, running_mean, running_variance, counter,
-           CHANNELS: tl.constexpr, BIASED: tl.constexpr):
+def settle(norm, client, c, mean, variance, values, bias, gamma, beta, running_mean, running_variance,
+           counter, CHANNELS: tl.constexpr, BIASED: tl.constexpr):
     """Write scale and shift, and update the running statistics.
 
     A batch with a single value has no variance: the running statistics are used instead, and not updated.
@@ -105,15 +105,18 @@ def settle(norm, client, c, mean, variance, values, bias, gamma, beta, running_m
 
 
 @triton.jit
-def norm_gradient(partial, blocks, present, norm, d_gamma, d_beta, length, AREA: tl.constexpr,
-                  BATCH: tl.constexpr, PADDED: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
-                  C: tl.constexpr):
+def norm_gradient(partial, blocks, present, norm, d_bias, d_gamma, d_beta, length, AREA: tl.constexpr,
+                  BATCH: tl.constexpr, PADDED: tl.constexpr, CHANNELS: tl.constexpr, BIASED: tl.constexpr,
+                  BLOCK: tl.constexpr, C: tl.constexpr):
     """Compute the gradients of γ and β, and the two means that every dy needs, from sums of dz and dz·x̂."""
     client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     sum_dz, sum_dz_x = take_sums(partial, blocks, client, c, CHANNELS, BLOCK, C)
     values = count_present(present, client, BATCH, PADDED) * AREA
     own = client * length
     settle_gradient(norm, client, c, sum_dz, sum_dz_x, values, d_gamma + own, d_beta + own, CHANNELS)
+    if BIASED:  # only running statistics, in place of those of a single value, do not take the bias away
+        slope = tl.where(values > 1, 0.0, sum_dz * row(norm, client, SCALE, c, CHANNELS))
+        tl.store(d_bias + own + c, slope, mask=c < CHANNELS)
 
 
 @triton.jit

@@ -146,13 +146,12 @@ class LayerStack(KernelStack):
         counts = {"INTO": into, "OUT_OF": step.shape.channels}
         return counts | {"TAPPED": known} if tapped else counts
 
-    def forward_tile(self, step: Convolution) -> tiles.Tile:
-        known = self.channels(step) | self.geometry(step)
-        return tiles.product(self.dtype(), known["INTO"], known["OUT_OF"], known["SIZE"])
-
-    def backward_tile(self, step: Convolution) -> tiles.Tile:
-        known = self.channels(step) | self.geometry(step)
-        return tiles.product(self.dtype(), known["OUT_OF"], known["INTO"], known["SIZE"])
+    def product_tile(self, step: Convolution, back: bool) -> tiles.Tile:
+        """Return the tile of a convolution, or of its gradient with respect to the input."""
+        known = self.channels(step)
+        depth, channels = (known["OUT_OF"], known["INTO"]) if back else (known["INTO"], known["OUT_OF"])
+        programs = self.width * math.ceil(self.positions(step.shape) / 128) * math.ceil(channels / 128)
+        return tiles.product(self.dtype(), depth, channels, programs, back)
 
     # --- a step
 

@@ -9,13 +9,12 @@ import triton.language as tl
 from torch import Tensor
 
 from fedactive.engines.layers.launch import Launch
-from fedactive.engines.layers.tiles import power
 
 
 def sum_launch(parts: Tensor, result: Tensor, length: int, clients: int) -> Launch:
     """Sum parts (clients, count, size) into rows of the given length."""
     _, count, size = parts.shape
-    rows = min(16, power(count))
+    rows = 16 if count > 8 else 1
     block = 1024 // rows
     arguments = (parts, result, count, size, parts.stride(0), length)
     return Launch(sum_parts, (math.ceil(size / block), clients), arguments, {"ROWS": rows, "BLOCK": block})

@@ -39,16 +39,14 @@ def sums(channels: int) -> Tile:
     return {"BLOCK": 128, "C": min(16, power(channels)), "num_warps": 4}
 
 
-def product(dtype: torch.dtype, depth: int, channels: int, size: int) -> Tile:
-    """Tile a product of (positions, depth) by (depth, channels), whose sum has size² taps."""
-    width = min(128, max(SMALLEST, power(channels)))
-    tile = {"M": 128, "N": width, "num_warps": 4, "num_stages": 3, "TURNED": False}
-    tile["K"] = min(32 if dtype == torch.float32 else 64, max(SMALLEST, power(depth)))
-    if size == 3 and width == 64:
-        tile |= {"M": 256, "TURNED": True}
-    elif size == 1:  # little arithmetic: many programs, to wait for memory at the same time
-        tile |= {"M": 64}
-    return tile
+def product(dtype: torch.dtype, depth: int, channels: int, programs: int, back: bool) -> Tile:
+    """Tile a product of (positions, depth) by (depth, channels), of so many tiles of 128x128."""
+    exact = dtype == torch.float32
+    width = min(64 if programs < 400 else 128, max(SMALLEST, power(channels)))
+    depth = min(32 if exact else 64, max(SMALLEST, power(depth)))
+    # Turned, N is the height, of which the tensor cores take 64 at least.
+    turned = width >= 64 and not (exact and back)
+    return {"M": 128, "N": width, "K": depth, "TURNED": turned, "num_warps": 4, "num_stages": 3}
 
 
 def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> Tile:
@@ -56,11 +54,11 @@ def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> T
     high, broad = max(SMALLEST, power(channels)), max(SMALLEST, power(channels_in))
     high, broad = min(128, high), min(64 if size == 3 else 128, broad)
     many = high * broad > 64 * 64
-    depth = 32 if dtype == torch.float32 else 64
-    return {"M": high, "N": broad, "K": depth, "num_warps": 8 if many else 4, "num_stages": 4 if many else 3}
+    stages = 2 if dtype == torch.float32 else 4 if many else 3
+    return {"M": high, "N": broad, "K": 64, "num_warps": 8 if many else 4, "num_stages": stages}
 
 
 def weight_parts(tile: Tile, channels_in: int, channels: int, size: int, clients: int, positions: int) -> int:
     """Count the parts of that sum: enough programs to fill a GPU, each with some work."""
-    programs = math.ceil(channels / tile["M"]) * math.ceil(channels_in / tile["N"]) * size * clients
-    return max(1, min(512 // programs, positions // int(8 * tile["K"])))
+    programs: int = math.ceil(channels / tile["M"]) * math.ceil(channels_in / tile["N"]) * size * clients
+    return max(1, min(512 // programs, positions // (8 * int(tile["K"]))))
