@@ -57,6 +57,15 @@ class BranchStack(Stack):
         losses = F.cross_entropy(logits.float(), targets, reduction="none")
         return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
 
+    def learn(self) -> None:
+        self.gradients()
+        if self.parameters.is_cuda:
+            from fedactive.engines import step_kernels
+
+            step_kernels.descend(self, 0, self.layout.length)()
+        else:
+            self.descend()
+
     def gradients(self) -> None:
         self.model.train()
         images = self.batch.movedim(-1, 2)

@@ -44,6 +44,16 @@ class Layout:
     def views(self, row: Tensor) -> Weights:
         return {name: self.view(row, name) for name in self.places}
 
+    def spans(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Return the columns that these tensors cover, as few beginnings and ends."""
+        spans: list[tuple[int, int]] = []
+        for begin, shape in sorted(self.places[name] for name in names):
+            end = begin + math.ceil(shape.numel() / ALIGNMENT) * ALIGNMENT
+            if spans and spans[-1][1] == begin:
+                begin = spans.pop()[0]
+            spans.append((begin, end))
+        return spans
+
     def pack(self, weights: Weights, row: Tensor) -> None:
         """Write those of these weights that are part of the layout into a row."""
         views = {name: view for name, view in self.views(row).items() if name in weights}

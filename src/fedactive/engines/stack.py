@@ -3,7 +3,7 @@
 A client is a row of `parameters` and one of `statistics` (those of BatchNorm). So what is the same for every
 parameter (the update, loading, saving) is one operation on one tensor, for all clients and layers.
 
-The gradients are computed by the two kinds of stack: `BranchStack` for any model, `LayerStack` with kernels of
+The gradients are computed by the two kinds of stack: `BranchStack` for any model, `LayerStack` by kernels of
 its own for models made of known layers.
 """
 
@@ -89,8 +89,8 @@ class Stack(ABC):
         return torch.float32
 
     @abstractmethod
-    def gradients(self) -> None:
-        """Write each client's ∇ℓ(w) on its `batch` to `gradient`, and update BatchNorm's statistics.
+    def learn(self) -> None:
+        """Write each client's ∇ℓ(w) on its `batch` to `gradient`, descend, and update BatchNorm's statistics.
 
         `batch` is (clients, batch, height, breadth, channels), or (clients, batch, d) of features; `targets`
         and `present` are (clients, batch).
@@ -164,13 +164,7 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
-        self.gradients()
-        if self.parameters.is_cuda:
-            from fedactive.engines import step_kernels
-
-            step_kernels.descend(self)
-        else:
-            self.descend()
+        self.learn()
 
     def fetch(self) -> None:
         if self.parameters.is_cuda and self.normalise.of_images:

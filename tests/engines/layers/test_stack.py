@@ -146,8 +146,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
     step_kernels.gather(stack)
-    stack.gradients()
-    step_kernels.descend(stack)
+    stack.learn()
 
 
 SIZES = [(Residual, 3, 6), (Residual, 1, 5), (Residual, 1, 2), (Separable, 3, 8), (Separable, 1, 7)]

@@ -1,7 +1,10 @@
-"""The launches of a backward pass, from the embedding to the gradients of all weights.
+"""The launches of a backward pass, from the embedding to the gradients of all weights and their update.
 
 A map may have several readers, each of which adds to its gradient. The last one to do so also turns it into
 dz, the gradient before the ReLU of the join that made the map, and sums it for BatchNorm.
+
+Weights are updated as soon as nobody needs them any more: while one group of clients moves that memory,
+another one computes.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from fedactive.engines.layers.forward import embed_tile, pool_constants
 from fedactive.engines.layers.head import head
 from fedactive.engines.layers.join import gate_map, gradient_sums, spread
 from fedactive.engines.layers.launch import Launch
-from fedactive.engines.layers.network import Convolution, Join
+from fedactive.engines.layers.network import Convolution, Join, names_of
 from fedactive.engines.layers.norm import norm_gradient
 from fedactive.engines.layers.pool import pool_back
 from fedactive.engines.layers.weight_launches import weight_launches
+from fedactive.engines.step_kernels import descend
 
 if TYPE_CHECKING:
     from fedactive.engines.layers.stack import LayerStack
@@ -34,6 +38,7 @@ class Backward:
         self.launches: list[Launch] = []
         self.sums: dict[int, Tensor] = {}  # of dz and dz·x̂, in parts, by join
         self.so_far: dict[int, Tensor] = {}
+        self.ready = ["head.weight", "head.bias"]  # parameters that may be updated
         steps = stack.network.steps
         self.gradients = {step.number: stack.map_of(step.shape) for step in steps if isinstance(step, Join)}
         self.readers = Counter(step.source for step in steps if isinstance(step, Convolution))
@@ -44,8 +49,19 @@ class Backward:
                 self.join(step)
             else:
                 self.convolution(step)
+                self.ready += names_of(step)
+                self.update(least=2**20)
         if stack.first:
             self.launches += stack.first.backward(self.gradients[stack.first.join.number])
+            self.ready += names_of(stack.first.step)
+        self.update(least=1)
+
+    def update(self, least: int) -> None:
+        """Update the parameters that are ready, if they are so many that it is worth a launch."""
+        spans = self.stack.layout.spans(self.ready)
+        if sum(end - begin for begin, end in spans) >= least:
+            self.launches += [descend(self.stack, *span) for span in spans]
+            self.ready = []
 
     def add(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **known: Any) -> None:
         self.launches.append(Launch(kernel, grid, arguments, known))

@@ -33,14 +33,14 @@ class Launch:
         self.kernel.warmup(*self.arguments, grid=self.grid, **self.constants)
 
     def part(self, begin: int, end: int) -> Launch:
-        """Return the launch for some of the clients: they are every tensor's first axis, the grid's last."""
-        cut = (a[begin:end] if isinstance(a, Tensor) else a for a in self.arguments)
+        """Return the launch for some of the clients: they are the first axis of tensors, the grid's last."""
+        cut = (a[begin:end] if isinstance(a, Tensor) and a.dim() else a for a in self.arguments)
         return replace(self, grid=(*self.grid[:-1], end - begin), arguments=tuple(cut))
 
     @property
     def variant(self) -> tuple[Any, ...]:
         """What a compiled kernel depends on, as far as a list of launches of one stack differs in it."""
-        known = tuple(a for a in self.arguments if isinstance(a, int))
+        known = tuple(a.data_ptr() % 16 if isinstance(a, Tensor) else a for a in self.arguments)
         return self.kernel.__name__, known, tuple(sorted(self.constants.items()))
 
 
@@ -64,7 +64,7 @@ class Program:
 
     def __call__(self) -> None:
         if not self.compiled:
-            compile_all(self.launches)
+            compile_all(launch for group in self.groups for launch in group)
             self.compiled = True
         if not self.streams:
             for launch in self.launches:

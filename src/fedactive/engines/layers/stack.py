@@ -90,7 +90,7 @@ class LayerStack(KernelStack):
         self.run_forward = Program(self.forward, self.width, self.images.device)
 
     @cached_property
-    def run_both(self) -> Program:
+    def run_all(self) -> Program:
         """Inference does not need this one, nor its memory."""
         return Program([*self.forward, *Backward(self).launches], self.width, self.images.device)
 
@@ -159,5 +159,5 @@ class LayerStack(KernelStack):
         self.run_forward()
         return self.z
 
-    def gradients(self) -> None:
-        self.run_both()
+    def learn(self) -> None:
+        self.run_all()
