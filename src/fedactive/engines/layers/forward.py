@@ -33,7 +33,7 @@ def forward_launches(stack: LayerStack) -> list[Launch]:
 def first_patches(stack: LayerStack) -> list[Launch]:
     """Spread the patches of the images out, for the convolution that reads them."""
     image, out = stack.network.image, stack.patches
-    block = 64
+    block = 128
     return [
         Launch(
             ends.patches, (math.ceil(step.shape.area / block), stack.recipe.batch_size, stack.width),

@@ -151,7 +151,8 @@ class LayerStack(KernelStack):
         known = self.channels(step)
         depth, channels = (known["OUT_OF"], known["INTO"]) if back else (known["INTO"], known["OUT_OF"])
         programs = self.width * math.ceil(self.positions(step.shape) / 128) * math.ceil(channels / 128)
-        return tiles.product(self.dtype(), depth, channels, programs, back)
+        size = self.geometry(step)["SIZE"]
+        return tiles.product(self.dtype(), depth, channels, size, programs, back)
 
     # --- a step
 

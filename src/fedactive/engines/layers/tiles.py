@@ -39,10 +39,13 @@ def sums(channels: int) -> Tile:
     return {"BLOCK": 128, "C": min(16, power(channels)), "num_warps": 4}
 
 
-def product(dtype: torch.dtype, depth: int, channels: int, programs: int, back: bool) -> Tile:
-    """Tile a product of (positions, depth) by (depth, channels), of so many tiles of 128x128."""
+def product(dtype: torch.dtype, depth: int, channels: int, size: int, programs: int, back: bool) -> Tile:
+    """Tile the product of a convolution size x size, (positions, depth) by (depth, channels).
+
+    `programs` is the number of tiles of 128x128 that it has.
+    """
     exact = dtype == torch.float32
-    width = min(64 if programs < 400 else 128, max(SMALLEST, power(channels)))
+    width = min(64 if size == 1 or programs < 400 else 128, max(SMALLEST, power(channels)))
     depth = min(32 if exact else 64, max(SMALLEST, power(depth)))
     # Turned, N is the height, of which the tensor cores take 64 at least.
     turned = width >= 64 and not (exact and back)
