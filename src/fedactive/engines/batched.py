@@ -58,7 +58,9 @@ class BatchedEngine(Engine):
         self.widest = WIDEST
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            self.widest = max(1, min(WIDEST, self.count_fitting(free // 2)))
+            # Kernels count all clients' parameters in 32 bits.
+            countable = (2**31 - 1) // Layout.of(self.model.named_parameters()).length
+            self.widest = max(1, min(WIDEST, countable, self.count_fitting(free // 2)))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results = [LocalResult(job.start, 0) for job in jobs]
@@ -141,7 +143,7 @@ class BatchedEngine(Engine):
 
 
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:
-    """Choose the stack with its own kernels where they support the model."""
+    """Choose the stack with kernels for layers where they support the model."""
     if images.is_cuda:
         from fedactive.engines.layers.stack import LayerStack
 

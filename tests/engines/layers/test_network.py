@@ -68,6 +68,9 @@ class Odd(Classifier):
         (lambda model, x: F.max_pool2d(x, 3, 1), {}, "a max-pooling that is not 2x2"),
         (lambda model, x: x if model.training else x + x, {}, "differs between training and evaluation"),
         (lambda model, x: x if x.max() > 0 else -x, {}, "Tensor.max"),
+        (lambda model, x: x.chunk(2, 1)[0], {}, "Tensor.chunk"),
+        (lambda model, x: x.__setitem__(0, 0.0) or x, {}, "Tensor.__setitem__"),
+        (lambda model, x: x if x.tolist() else -x, {}, "without values"),
         (lambda model, x: x, {"kernel_size": 7, "padding": 3}, "a convolution 7x7 in 1 groups"),
         (lambda model, x: x, {"stride": 3}, "whose stride is above 2"),
         (lambda model, x: model.norm(x), {}, "a BatchNorm that does not follow a convolution"),
@@ -85,3 +88,5 @@ def test_features_are_left_alone():
         network_of(ModelSpec("mlp", (12,), 10).build(), (12,))
     with pytest.raises(OtherLayerError, match="a linear layer that is not the head"):
         network_of(ModelSpec("mlp", (3, 8, 8), 10).build(), (3, 8, 8))
+    with pytest.raises(OtherLayerError, match="not of the last map"):
+        network_of(ModelSpec("linear", (3, 8, 8), 10).build(), (3, 8, 8))

@@ -176,7 +176,7 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="interpreted without a GPU")
 def test_a_turned_product_is_the_same(monkeypatch):
-    things = setting(Residual, 1, 3)
+    things = setting(Pooled, 1, 8)
     *_, jobs, recipe = things
     gradients = []
     for turned in (False, True):

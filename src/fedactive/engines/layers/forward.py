@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def forward_launches(stack: LayerStack) -> list[Launch]:
-    launches = first_patches(stack)
+    launches = [first_patches(stack)]
     steps = stack.network.steps
     if stack.first:
         launches += stack.first.forward()
@@ -30,19 +30,16 @@ def forward_launches(stack: LayerStack) -> list[Launch]:
     return [*launches, embed(stack)]
 
 
-def first_patches(stack: LayerStack) -> list[Launch]:
-    """Spread the patches of the images out, for the convolution that reads them."""
-    image, out = stack.network.image, stack.patches
-    block = 128
-    return [
-        Launch(
-            ends.patches, (math.ceil(step.shape.area / block), stack.recipe.batch_size, stack.width),
-            (stack.batch, out),
-            {"HEIGHT": image.height, "BREADTH": image.breadth, "INTO": image.channels, "SIZE": step.size,
-             "STRIDE": step.stride, "PATCH": out.shape[-1], "BLOCK": block},
-        )
-        for step in stack.network.steps if isinstance(step, Convolution) and step.source == 0
-    ]  # fmt: skip
+def first_patches(stack: LayerStack) -> Launch:
+    """Spread the patches of the images out, for the first convolution."""
+    image, first, block = stack.network.image, stack.network.steps[0], 128
+    assert isinstance(first, Convolution)
+    return Launch(
+        ends.patches, (math.ceil(first.shape.area / block), stack.recipe.batch_size, stack.width),
+        (stack.batch, stack.patches),
+        {"HEIGHT": image.height, "BREADTH": image.breadth, "INTO": image.channels, "SIZE": first.size,
+         "STRIDE": first.stride, "PATCH": stack.network.patch, "BLOCK": block},
+    )  # fmt: skip
 
 
 def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from fedactive.engines.layers import tiles
 from fedactive.engines.layers.trace import Operation, OtherLayerError, trace
 from fedactive.models.classifier import Classifier
 
@@ -73,6 +74,13 @@ class Network:
         channels, values = convolution.shape.channels, 9 * self.image.channels
         simple = (convolution.size, convolution.stride) == (3, 1) and values < 64
         return (convolution, join) if simple and channels in (16, 32, 64, 128) else None
+
+    @property
+    def patch(self) -> int:
+        """The values kept of a patch of the image, which the first convolution reads, and a 1 behind it."""
+        first = self.steps[0]
+        assert isinstance(first, Convolution)
+        return tiles.power(max(tiles.SMALLEST, first.size**2 * self.image.channels + 1))
 
     @property
     def last(self) -> Join:
@@ -171,8 +179,8 @@ class Builder:
                 raw.append(value)
             else:
                 others.append(self.finished(value))
-        if not raw or len(raw) + len(others) != 2:
-            raise OtherLayerError("a sum without a BatchNorm before it")
+        if not raw or len(raw) + len(others) != 2 or others == [0]:
+            raise OtherLayerError("a sum without a BatchNorm before it, or with the image")
         channels, height, breadth = step.shape
         other = others[0] if others else None
         self.open[step.result] = Join(step.result, Shape(height, breadth, channels), tuple(raw), other)
@@ -186,8 +194,8 @@ class Builder:
         self.open[step.result] = replace(before, number=step.result, shape=shape, pooled=True)
 
     def add_mean(self, step: Operation) -> None:
-        self.finished(step.sources[0])
-        if self.network.last.number != self.maps[step.sources[0]]:
+        number = self.finished(step.sources[0])
+        if number == 0 or self.network.last.number != number:
             raise OtherLayerError("an embedding that is not of the last map")
         self.network.tail, self.ended = step.kind, step.result
         (self.network.features,) = step.shape

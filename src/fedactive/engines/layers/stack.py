@@ -46,15 +46,18 @@ class LayerStack(KernelStack):
 
     @classmethod
     def most_images(cls, model: Classifier, shape: Sequence[int]) -> int:
-        steps = network_of(model, tuple(shape)).steps
-        return (2**31 - 1) // max(step.shape.area * step.shape.channels for step in steps)
+        network = network_of(model, tuple(shape))
+        patches = network.steps[0].shape.area * network.patch
+        largest = max(step.shape.area * step.shape.channels for step in network.steps)
+        return (2**31 - 1) // max(patches, largest)
 
     @classmethod
     def bytes_per_image(cls, model: Classifier, shape: Sequence[int], recipe: Recipe) -> int:
-        steps = network_of(model, tuple(shape)).steps
+        network = network_of(model, tuple(shape))
+        steps, values = network.steps, network.steps[0].shape.area * network.patch
         # A convolution has one map, which its gradient replaces; a join has a map and a gradient.
         kept = [1 if isinstance(step, Convolution) else 2 for step in steps]
-        values = sum(n * step.shape.area * step.shape.channels for n, step in zip(kept, steps, strict=True))
+        values += sum(n * step.shape.area * step.shape.channels for n, step in zip(kept, steps, strict=True))
         return values * (2 if recipe.precision == "bf16" else 4)
 
     def lay_out(self, model: Classifier) -> Layout:
@@ -76,9 +79,8 @@ class LayerStack(KernelStack):
         self.raw = {step.number: self.map_of(step.shape) for step in stored}
         self.maps = {step.number: self.map_of(step.shape) for step in joins}
         self.norm = {step.number: self.zeros(ROWS, step.shape.channels) for step in convolutions}
-        first = next(step for step in convolutions if step.source == 0)
-        values = tiles.power(max(tiles.SMALLEST, first.size**2 * network.image.channels + 1))
-        self.patches = self.map_of(Shape(first.shape.height, first.shape.breadth, values))
+        first = convolutions[0].shape
+        self.patches = self.map_of(Shape(first.height, first.breadth, network.patch))
         self.z = self.zeros(batch, network.features)
         self.dz = torch.zeros_like(self.z)
         self.batches = {"BATCH": batch, "PADDED": tiles.power(max(tiles.SMALLEST, batch))}

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from fedactive.models.classifier import BatchNorm, Classifier
 
 ROWS = 2  # of the example batch
+ABOUT = (torch.Size, torch.device, torch.dtype, int, str)  # what one may ask about a value, without using it
 
 
 class OtherLayerError(Exception):
@@ -50,8 +51,10 @@ def trace(model: Classifier, input_shape: tuple[int, ...]) -> list[Operation]:
         try:
             with torch.no_grad(), recorder:
                 logits, z = copy(images)
-        except (RuntimeError, NotImplementedError, TypeError) as error:  # it needs values, not only shapes
-            raise OtherLayerError(f"{type(error).__name__} without values") from error
+        except OtherLayerError:
+            raise
+        except Exception as error:  # it needs values, not only shapes
+            raise OtherLayerError(f"something that fails without values: {error}") from error
         ends = (recorder.numbers.get(id(z)), recorder.numbers.get(id(logits)))
         last = recorder.operations[-1] if recorder.operations else None
         if last is None or last.kind != "linear" or (last.sources[0], last.result) != ends:
@@ -98,7 +101,7 @@ class Recorder(TorchFunctionMode):
     def leave(self, name: str, part: BatchNorm) -> Callable[..., None]:
         def note(_: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
             self.inside = False
-            if (part.eps, part.momentum, part.affine) != (1e-5, 0.1, True):
+            if type(part) is not BatchNorm or (part.eps, part.momentum, part.affine) != (1e-5, 0.1, True):
                 raise OtherLayerError("a BatchNorm with its own settings")
             self.note("norm", inputs, output, (name,))
 
@@ -115,7 +118,7 @@ class Recorder(TorchFunctionMode):
         given = [a for a in (*arguments, *options.values()) if isinstance(a, Tensor)]
         ours = [value for value in given if id(value) in self.numbers]
         result = function(*arguments, **options)
-        if self.inside or not ours or not isinstance(result, Tensor):
+        if self.inside or not ours or isinstance(result, ABOUT):
             return result
         if function not in LAYERS:
             raise OtherLayerError(resolve_name(function) or str(function))
