@@ -5,11 +5,11 @@ Uncertainty helps if a model errs where it is unsure. Each client asks its own l
 1. A ridge classifier on the embeddings (of length 1, λ = 1) predicts each labelled sample from all others of
    the client: leave-one-out, in closed form. Its margin is the highest value less the second highest.
 2. The Mann-Whitney test compares the margins of right and wrong predictions. The client chooses by `margin`
-   if those of wrong ones are lower by 3 standard errors; if not, by TypiClust.
+   if those of wrong ones are lower by 5 standard errors; if not, by TypiClust.
 
-With few labels, or few mistakes, nothing can be that clear, and TypiClust goes on. No count of labels is set:
-where classes are easily told apart the switch comes late, where they are not it comes early. Clients switch
-one by one.
+That takes nine mistakes at least, so with few labels TypiClust goes on. No count of labels is set: where
+classes are easily told apart the switch comes late, where they are not it comes early. A switch too early
+costs more than one too late, hence 5 and not 2. Clients switch one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedactive.query.strategies.typiclust import TypiClust
 from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, register
 
 PENALTY = 1.0
-STANDARD_ERRORS = 3.0
+STANDARD_ERRORS = 5.0
 
 
 @final
