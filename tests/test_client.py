@@ -10,12 +10,10 @@ import torch
 from fedactive.client import Client, first_labels, make_pools, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
-from fedactive.experiment import COLD_START_STRATEGIES
 from fedactive.federated import make_algorithm
 from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
-from fedactive.query.embedding_strategy import EmbeddingStrategy
 
 
 @pytest.fixture
@@ -186,13 +184,7 @@ def test_a_strategy_sees_each_clients_samples_through_each_model(small):
 # --- AL round 1
 
 
-def test_the_first_strategies_are_those_that_need_no_model():
-    ours = {name: STRATEGIES[name] for name in STRATEGIES.ours}
-    lie = {name for name, cls in ours.items() if issubclass(cls, EmbeddingStrategy)}
-    assert set(COLD_START_STRATEGIES) == {"random"} | lie
-
-
-@pytest.mark.parametrize("name", [name for name in COLD_START_STRATEGIES if name != "random"])
+@pytest.mark.parametrize("name", ["maxherding", "medoids", "probcover", "typiclust"])
 def test_before_there_is_a_model_a_strategy_sees_the_samples_themselves(federation, small, digits, name):
     """Odd numbers of pixels as features, whatever the model is; other strategies begin with the same labels."""
     clients, engine, _ = federation(first=name, strategy="logo", budget="7/client")
@@ -207,6 +199,14 @@ def test_before_there_is_a_model_a_strategy_sees_the_samples_themselves(federati
         assert query.samples.tolist() == client.pool[chosen.indices].tolist()
         assert len(set(query.samples.tolist())) == 7
     assert "selection" in phase.seconds
+
+
+def test_strategies_that_agree_through_the_server_may_be_first_too(federation):
+    clients, engine, _ = federation(first="fedtypiclust", budget="7/client", model="linear")
+    for client in clients:
+        client.recall({}, [], {})
+    phase = query_together(clients, engine, 1, None)
+    assert [len(set(query.samples.tolist())) for query in phase.queries] == [7, 7, 7]
 
 
 def test_runs_share_a_first_round_that_a_strategy_chose(small):

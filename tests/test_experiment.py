@@ -82,6 +82,10 @@ def test_selector_is_settled_by_the_strategy():
         ),
         ({"participation": 1.5}, "participation: 1.5 was given, allowed is a number from 0.001 to 1"),
         ({"rounds": 40}, "rounds: 40 was given, allowed is at most 21 with a budget of 5%"),
+        (
+            {"first": "logo"},
+            "first: 'logo' was given, allowed is a strategy that needs no model: auto, fedtypiclust, ",
+        ),
         ({"precision": "fp16"}, "precision: 'fp16' was given, allowed is one of bf16, fp32, tf32"),
     ],
 )

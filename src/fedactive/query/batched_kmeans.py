@@ -10,7 +10,17 @@ from torch import Tensor
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
 from fedactive.query.cores import each_on_a_core
-from fedactive.query.kernels import ITERATIONS, RESTARTS, SHORT, WIDE, cluster_means, draw, sketch, trials
+from fedactive.query.kernels import (
+    FINE,
+    ITERATIONS,
+    RESTARTS,
+    SHORT,
+    WIDE,
+    cluster_means,
+    draw,
+    sketch,
+    trials,
+)
 
 CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for the GPU
 
@@ -73,9 +83,9 @@ def kmeans(
         small, _ = padded(sketches)
         starts = kmeans_plus_plus(small, real, counts, rngs, restarts)
         best = lloyd(small, real, used, starts, tolerance, SHORT)
-        for part in (small, x):
+        for part, gain in ((small, 0.0), (x, FINE)):
             means, _ = update_centres(part, real, best[:, None], torch.zeros_like(best[:, None]), used)
-            best = lloyd(part, real, used, means, tolerance)
+            best = lloyd(part, real, used, means, tolerance, gain)
     return [best[k, : len(part)] for k, part in enumerate(points)]
 
 

@@ -17,7 +17,8 @@ RESTARTS = 10  # of k-means
 ITERATIONS = 300  # of a restart, at most
 WIDE = 1024  # dimensions; with more, k-means begins on a sketch. The paper's models do not have more.
 SKETCH = 64  # dimensions of a sketch
-SHORT = 0.01  # a restart on a sketch ends when an iteration lowers the inertia by less than this share
+SHORT = 0.01  # a restart on a sketch ends when an iteration lowers the inertia by less than this share,
+FINE = 0.001  # and so do, with this share, the iterations on the points themselves
 
 
 def top(scores: Tensor, count: int, rng: torch.Generator) -> Tensor:
@@ -171,14 +172,16 @@ def kmeans(
     """
     points = points - points.mean(0)  # small numbers: differences of their squares keep more digits
     if points.shape[1] <= WIDE:
-        return best_run(points, kmeans_plus_plus(points, k, rng, restarts), tolerance)[1]
+        stop = tolerance * float(points.var(0, correction=0).mean())
+        return best_run(points, kmeans_plus_plus(points, k, rng, restarts), stop)[1]
     # Where starts and most of the way are found on a sketch, a few iterations on the points end it: as good
     # an end as without the sketch, in a fifth of the time.
     small = sketch(points, rng)
-    _, cluster = best_run(small, kmeans_plus_plus(small, k, rng, restarts), tolerance, SHORT)
-    for part in (small, points):
+    stop = tolerance * float((small * small).mean())
+    _, cluster = best_run(small, kmeans_plus_plus(small, k, rng, restarts), stop, SHORT)
+    for part, gain in ((small, 0.0), (points, FINE)):
         means, _ = cluster_means(part, cluster, k)
-        _, cluster = lloyd(part, means, tolerance)
+        _, cluster = lloyd(part, means, stop, gain)
     return cluster
 
 
@@ -193,18 +196,17 @@ def sketch(points: Tensor, rng: torch.Generator) -> Tensor:
     return turned
 
 
-def best_run(points: Tensor, starts: Tensor, tolerance: float, gain: float = 0.0) -> tuple[float, Tensor]:
+def best_run(points: Tensor, starts: Tensor, stop: float, gain: float = 0.0) -> tuple[float, Tensor]:
     """Run Lloyd's from each of the starts (restarts, k, d); return what ends with the lowest inertia."""
-    return min((lloyd(points, start, tolerance, gain) for start in starts), key=lambda run: run[0])
+    return min((lloyd(points, start, stop, gain) for start in starts), key=lambda run: run[0])
 
 
-def lloyd(points: Tensor, centres: Tensor, tolerance: float, gain: float = 0.0) -> tuple[float, Tensor]:
-    """Run Lloyd's iterations until they lower the inertia by no more than that share, or centres stand still.
+def lloyd(points: Tensor, centres: Tensor, stop: float, gain: float = 0.0) -> tuple[float, Tensor]:
+    """Run Lloyd's iterations until one lowers the inertia by no more than the share `gain`.
 
-    Return the inertia and each point's cluster.
+    Or until the centres' moves, squared, add up to no more than `stop`. Return inertia and clusters.
     """
     k, norms = len(centres), (points * points).sum(1)
-    stop = tolerance * float(points.var(0, correction=0).mean())
     # The nearest centre has the largest x·c - ½‖c‖². Only centres that moved get new values: after a few
     # iterations most clusters stay as they are.
     closeness = points.new_empty(k, len(points))

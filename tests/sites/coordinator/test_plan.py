@@ -85,6 +85,8 @@ def test_a_site_gets_the_same_card():
         (('dataset = "chest"', f'dataset = "{"x" * 61}"'), "dataset"),
         (('["normal", "pneumonia"]', '["normal"]'), "images.classes"),
         (('["normal", "pneumonia"]', '["normal", "normal"]'), "images.classes"),
+        (("budget = 5", 'budget = 5\nstrategy = "fedtypiclust"'), "strategy"),  # sites choose by themselves
+        (("budget = 5", 'budget = 5\nfirst = "fedtypiclust"'), "first"),
         (("size = 64", "size = 1"), "images.size"),
         (("size = 64", "size = 64.5"), "images.size"),
         (("channels = 3", "channels = 2"), "images.channels"),

@@ -87,7 +87,7 @@ class FieldPlan:
                 raise ConfigurationError(field, given, f"{default!r} between sites")
         for field in ("strategy", "first"):
             if STRATEGIES[getattr(e, field)].coordinated:
-                allowed = "one with which each site chooses by itself"
+                allowed = "a strategy with which each site chooses by itself, between sites"
                 raise ConfigurationError(field, getattr(e, field), allowed)
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")

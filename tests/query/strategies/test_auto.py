@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fedactive.query import Outputs, make_strategy
+from fedactive.query.strategies.auto import PENALTY, STANDARD_ERRORS, evidence, leave_one_out, mann_whitney
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_leave_one_out_is_what_leaving_one_out_gives():
+    x, labels = torch.randn(15, 4, generator=rng()), torch.randint(3, (15,), generator=rng(1))
+    margin, wrong = leave_one_out(x, labels, 3)
+    for i in range(15):
+        others = torch.arange(15) != i
+        z, y = x[others].double(), torch.eye(3, dtype=torch.float64)[labels[others]]
+        weight = torch.linalg.solve(z.T @ z + PENALTY * torch.eye(4), z.T @ y)
+        scores = x[i].double() @ weight
+        best = scores.topk(2)
+        assert margin[i].item() == pytest.approx(float(best.values[0] - best.values[1]))
+        assert bool(wrong[i]) == (int(best.indices[0]) != labels[i])
+
+
+def test_the_test_is_scipys():
+    low, high = torch.randn(9, generator=rng()).round(decimals=1), torch.randn(14, generator=rng(1)) + 0.5
+    u = stats.mannwhitneyu(high.numpy(), low.numpy()).statistic
+    z = (u - 9 * 14 / 2) / np.sqrt(9 * 14 * 24 / 12)
+    assert mann_whitney(low, high) == pytest.approx(z)
+    assert mann_whitney(low[:0], high) == mann_whitney(low, high[:0]) == 0.0
+
+
+def client(make_pool, labelled, apart):
+    """Two classes on a line that overlap unless they are far apart; predictions are sure or unsure by turns."""
+    y = torch.arange(labelled) % 2
+    z = torch.stack([apart * (2.0 * y - 1) + torch.randn(labelled, generator=rng()), torch.ones(labelled)], 1)
+    logits = torch.tensor([[0.0, 9.0], [0.0, 0.1]]).repeat(20, 1)
+    x = torch.randn(40, 2, generator=rng(3))
+    pool = make_pool(40, 2, labelled=labelled, dimensions=2, global_logits=logits, global_embeddings=x)
+    pool.labels, pool.labelled = y, lambda model: Outputs(torch.zeros(labelled, 2), z)
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("labelled", "apart", "name"),
+    [(0, 1.0, "typiclust"), (10, 1.0, "typiclust"), (300, 1.0, "margin"), (300, 9.0, "typiclust")],
+)
+def test_margin_once_mistakes_show_in_it(make_pool, labelled, apart, name):
+    """With many labels of classes that overlap; not where nothing is mistaken."""
+    pool = client(make_pool, labelled, apart)
+    assert (evidence(pool, "global") >= STANDARD_ERRORS) == (name == "margin")
+    found = make_strategy("auto", "global").select(pool, 5, rng()).indices.tolist()
+    assert found == make_strategy(name, "global").select(pool, 5, rng()).indices.tolist()
+
+
+def test_each_client_for_itself(make_pool):
+    pools = [client(make_pool, labelled, 1.0) for labelled in (300, 10, 300)]
+    together = make_strategy("auto", "global").select_all(pools, 5, [rng(k) for k in range(3)])
+    for k, name in enumerate(("margin", "typiclust", "margin")):
+        alone = make_strategy(name, "global").select(pools[k], 5, rng(k))
+        assert together[k].indices.tolist() == alone.indices.tolist()
