@@ -19,6 +19,7 @@ from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.ray_worker import Task, pack, query, run_task, train, unpack
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
+from support.networks import write_onnx
 from support.traps import set_traps
 
 needs_ray = pytest.mark.skipif(
@@ -91,6 +92,19 @@ def test_a_strategy_of_a_file_is_refused_for_workers_do_not_have_it(small, monke
     with pytest.raises(ConfigurationError, match="installed package"):
         laboratory.run(experiment)
     assert not experiment.runs_dir.exists()
+
+
+@needs_ray
+def test_workers_find_the_file_of_a_backbone_from_another_folder(small, tmp_path, monkeypatch):
+    from fedactive.laboratory.on_ray import with_whole_paths
+
+    write_onnx(tmp_path / "a.onnx")
+    monkeypatch.chdir(tmp_path)
+    experiment = small(backbone="a.onnx")
+    there = with_whole_paths(experiment)
+    assert there.backbone == str(tmp_path / "a.onnx")
+    assert there.hash == experiment.hash
+    assert with_whole_paths(small(backbone="efficientnet_lite0")).backbone == "efficientnet_lite0"
 
 
 @needs_ray

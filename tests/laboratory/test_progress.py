@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from fedactive.laboratory import progress
-from fedactive.laboratory.progress import Lines, caption, make_bars
+from fedactive.laboratory.progress import Bars, Lines, caption, make_bars
 
 
 def test_a_line_ends_each_al_round_and_long_ones_tell_in_between(small, capsys, monkeypatch):
@@ -19,6 +19,24 @@ def test_a_line_ends_each_al_round_and_long_ones_tell_in_between(small, capsys, 
         "entropy (local), seed 1: AL round 1/2, test accuracy 62.5%",
         "entropy (local), seed 1: AL round 2/2, FL round 1/2, test accuracy 75.0%",
     ]
+
+
+def test_embedding_is_told_now_and_then(capsys, monkeypatch):
+    lines = Lines()
+    lines.on_embedding(512, 60_000)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    lines.on_embedding(1024, 60_000)
+    assert capsys.readouterr().out == "embedding: 1,024 of 60,000 images\n"
+
+
+def test_embedding_has_a_bar_of_its_own_which_ends(small, capsys):
+    bars = Bars()
+    for done in (3, 10):
+        bars.on_embedding(done, 10)
+    assert bars.embedding is None
+    assert "10/10" in capsys.readouterr().err
+    bars.begin(small(), 0)
+    bars.end()
 
 
 def test_a_resumed_run_says_so(small, capsys):

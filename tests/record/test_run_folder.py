@@ -290,7 +290,9 @@ def test_a_damaged_shared_round_is_computed_and_shared_again(small, damage):
 def test_round_one_of_other_data_is_not_taken(small, tmp_path, monkeypatch):
     """The dataset of the same name lies in another folder, or its file was replaced."""
     run(small(strategy="random", rounds=1))
-    monkeypatch.setattr(fedactive.laboratory.run, "load", with_other_labels(fedactive.laboratory.run.load))
+    monkeypatch.setattr(
+        fedactive.laboratory.run, "load_inputs", with_other_labels(fedactive.laboratory.run.load_inputs)
+    )
     computed, taken = Rounds(), Rounds()
     beside = run(small(strategy="entropy", rounds=2), computed)
     run(small(strategy="logo", rounds=2), taken)
@@ -319,7 +321,9 @@ def test_a_finished_run_is_prolonged_by_asking_for_more_rounds(small, tmp_path):
 def test_other_data_of_the_same_name_is_refused(small, monkeypatch):
     result = run(small())
     before = {path: path.read_bytes() for path in result.folder.iterdir()}
-    monkeypatch.setattr(fedactive.laboratory.run, "load", with_other_labels(fedactive.laboratory.run.load))
+    monkeypatch.setattr(
+        fedactive.laboratory.run, "load_inputs", with_other_labels(fedactive.laboratory.run.load_inputs)
+    )
     for rounds in (3, 4):  # a finished run, and one that is to go on
         with pytest.raises(RunError, match=r"digits is not the same as when .* was begun"):
             run(small(rounds=rounds))

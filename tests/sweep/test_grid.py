@@ -84,7 +84,9 @@ def test_what_does_not_tell_runs_apart_has_one_value(name):
 def test_data_that_runs_were_not_begun_with_is_told(small, monkeypatch):
     run(small())
     require_data([small()])
-    monkeypatch.setattr(fedactive.sweep.grid, "load", with_other_labels(fedactive.sweep.grid.load))
+    monkeypatch.setattr(
+        fedactive.sweep.grid, "load_inputs", with_other_labels(fedactive.sweep.grid.load_inputs)
+    )
     with pytest.raises(RunError, match="digits is not the same as when"):
         require_data([small()])
 

@@ -105,6 +105,16 @@ def test_a_mistake_is_named(change, field):
     assert error.value.field == field
 
 
+@pytest.mark.parametrize(
+    "setting", ['backbone = "efficientnet_lite0"', "image_size = 64", 'weights = "pretrained"'], ids=str
+)
+def test_what_sites_cannot_do_yet_is_refused(setting):
+    model = 'model = "efficientnet_lite0"\n' if "weights" in setting else ""
+    field, _, value = setting.replace('"', "'").partition(" = ")
+    with pytest.raises(ConfigurationError, match=f"{field}: {value} was given, allowed is .* between sites"):
+        FieldPlan.from_toml(f'dataset = "digits"\n{model}{setting}')
+
+
 def test_the_documentation_names_every_rule_with_its_default():
     text = (Path(__file__).parents[3] / "docs" / "FIELD.md").read_text()
     for item in options_of(Rules):
