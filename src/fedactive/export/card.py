@@ -53,14 +53,15 @@ def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     e = model.experiment
     yield "dataset", e.dataset if not model.plan else f"{e.dataset}, images that stay at the sites"
     yield "clients" if not model.plan else "sites", str(e.clients)
-    share = f" of {run.samples:,} samples ({run.percent_labelled(al_round):.2g}%)" if run.samples else ""
+    share = f" of {run.samples:,} samples ({run.percent_labelled(al_round):.3g}%)" if run.samples else ""
     yield "labels used", f"{al_round.labelled:,}{share}"
     yield "active learning", f"{model.al_round} rounds with {strategy_label(vars(e))}"
     options = f" ({e.algorithm_options})" if e.algorithm_options else ""
     yield "federated learning", f"{e.fl_rounds} rounds with {e.algorithm}{options} in each of them"
     if not model.plan:
         yield "partition", f"alpha {e.alpha:g}, rho {e.rho:g} ({e.partition})"
-    yield "model", f"{e.model}{f' ({e.model_options})' if e.model_options else ''}, weights {e.weights}"
+    details = filter(None, (e.model_options, "from published weights" if e.weights == "pretrained" else ""))
+    yield "model", ", ".join((e.model, *details))
     if model.description.takes_images:
         yield "images", f"{form(model.description.input_shape)}, augmentation {e.augment}"
     yield "seed", str(e.seed)

@@ -29,7 +29,8 @@ class Fit(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         rows = self.weights(images.shape[2], self.height, images.device)
         columns = self.weights(images.shape[3], self.width, images.device)
-        return (rows @ images.float() @ columns.T).round().clamp(0, 255)
+        narrowed = (images.float() @ columns.T).round()  # PyTorch rounds here, too, where pixels are uint8
+        return (rows @ narrowed).round().clamp(0, 255)
 
     def weights(self, before: int, after: int, device: torch.device) -> Tensor:
         """Return the share (after, before) of each input pixel in each output pixel along one side."""
