@@ -3,20 +3,26 @@
 import json
 import sys
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
+from torch import nn
 
 import fedactive
-from fedactive import Silent
+from fedactive import Experiment, Silent
+from fedactive.backbones import BACKBONES, Backbone
 from fedactive.data.loader import load
 from fedactive.errors import RunError, UserError
 from fedactive.export.formats import FORMATS, safetensors_file
 from fedactive.export.run_model import read_run_model
 from fedactive.export.write import write_model
-from support.networks import write_onnx
+from fedactive.models import Classifier, register
+from fedactive.registry import load_plugin
+from support.documents import plugin_from
+from support.networks import network, write_onnx
 
 POSSIBLE = [
     *(("digits", ending) for ending in FORMATS),
@@ -45,7 +51,7 @@ def test_a_file_predicts_as_the_run_does(trained, exported, photographs, kind, e
 @pytest.mark.parametrize(
     ("kind", "ending", "sentence"),
     [
-        ("onnx", ".pt", "it is no network of PyTorch's, so that only .onnx can hold it"),
+        ("onnx", ".pt", "it is no network of PyTorch's; choose .onnx"),
         ("onnx", ".safetensors", "a .safetensors file holds weights, and no such network; choose .onnx"),
         (
             "torchscript",
@@ -62,12 +68,75 @@ def test_what_a_format_cannot_hold_is_one_sentence(trained, tmp_path, kind, endi
 
 
 def test_a_backbone_with_batches_of_one_length_cannot_be_joined(trained, place, tmp_path):
-    values = fedactive.Experiment.from_toml((trained("onnx") / "experiment.toml").read_text())
+    values = Experiment.from_toml((trained("onnx") / "experiment.toml").read_text())
     fixed = write_onnx(place / "fixed.onnx", (1, 3, "h", "w"))
     made = {"backbone": str(fixed), "backbone_sha256": "", "runs_dir": place / "runs"}
-    experiment = fedactive.Experiment(**(vars(values) | made))
+    experiment = Experiment(**(vars(values) | made))
     with pytest.raises(UserError, match="batches of one length only; write it with a free one"):
         write_model(fedactive.run(experiment, Silent()).folder, tmp_path / "model.onnx", Silent())
+
+
+# --- models and backbones of one's own
+
+
+def test_a_model_of_ones_own_is_exported(small, tmp_path):
+    load_plugin(plugin_from("MODELS.md", tmp_path))
+    folder = fedactive.run(
+        small(model="vit", model_options="depth=1", rounds=1, strategy="random"), Silent()
+    ).folder
+    for ending in FORMATS:
+        write_model(folder, tmp_path / f"model{ending}", Silent())  # which compares
+
+
+def test_an_operation_that_onnx_lacks_is_one_sentence(small, tmp_path, capfd):
+    @register
+    class Spectral(Classifier):
+        name, summary, paper = "spectral", "singular values", "-"
+
+        def __init__(self, input_shape, classes):
+            super().__init__()
+            self.head = nn.Linear(input_shape[1], classes)
+
+        def embed(self, images):
+            return torch.linalg.svdvals(images[:, 0])
+
+    folder = fedactive.run(small(model="spectral", rounds=1, strategy="random"), Silent()).folder
+    with pytest.raises(
+        RunError, match=r"PyTorch cannot write this model as ONNX \(.*svdvals.*\); choose another format"
+    ):
+        write_model(folder, tmp_path / "model.onnx", Silent())
+    assert capfd.readouterr().out == ""
+    write_model(folder, tmp_path / "model.pt", Silent())
+
+
+@pytest.mark.parametrize("kind", ["module", "function"])
+def test_a_backbone_of_ones_own_is_exported_if_it_is_a_network(trained, place, tmp_path, kind):
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"the same always")
+
+    @BACKBONES.register
+    @dataclass(frozen=True)
+    class Mine(Backbone):
+        name, summary, paper = "mine", "a network of one's own", "-"
+
+        def files(self):
+            return [weights]
+
+        def load(self, device):
+            made = network().to(device)
+            return made if kind == "module" else lambda images: made(images)
+
+    values = vars(Experiment.from_toml((trained("torchscript") / "experiment.toml").read_text()))
+    mine = {"backbone": "mine", "backbone_sha256": "", "runs_dir": tmp_path / "runs"}
+    folder = fedactive.run(Experiment(**(values | mine)), Silent()).folder
+    if kind == "module":
+        write_model(folder, tmp_path / "model.onnx", Silent())
+        write_model(folder, tmp_path / "model.pt", Silent())
+    else:
+        with pytest.raises(
+            UserError, match="backbone mine: it is no network of PyTorch's, and cannot be exported"
+        ):
+            write_model(folder, tmp_path / "model.pt", Silent())
 
 
 # --- without fedactive

@@ -7,7 +7,8 @@ is ONNX itself is joined to the graphs of the stages before and after it.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedactive.backbones.kinds.onnx import Onnx
 from fedactive.errors import DataError, UserError
 from fedactive.export.description import KEY, Description
 from fedactive.export.formats import Predict
-from fedactive.export.formats.torchscript import quiet, require_network, trace
+from fedactive.export.formats.torchscript import cannot_write, recording, require_network, trace
 from fedactive.export.run_model import RunModel
 
 OPSET = 17
@@ -46,18 +47,35 @@ def export(
     network: nn.Module, example: Tensor, opset: int, taken: str, given: str, axes: Mapping[int, str]
 ) -> Any:
     buffer = io.BytesIO()
-    with quiet():
-        torch.onnx.export(
-            trace(network, example),
-            (example,),
-            buffer,  # type: ignore[arg-type]
-            input_names=[taken],
-            output_names=[given],
-            opset_version=opset,
-            dynamic_axes={taken: dict(axes), given: {0: "n"}},
-            dynamo=False,
-        )
+    with recording(), no_graphs_printed():
+        # The exporter knows more shapes of what it traces itself; but it cannot trace TorchScript.
+        scripted = any(isinstance(part, torch.jit.ScriptModule) for part in network.modules())
+        whole = trace(network, example) if scripted else network
+        try:
+            torch.onnx.export(
+                whole,
+                (example,),
+                buffer,  # type: ignore[arg-type]
+                input_names=[taken],
+                output_names=[given],
+                opset_version=opset,
+                dynamic_axes={taken: dict(axes), given: {0: "n"}},
+                dynamo=False,
+            )
+        except Exception as error:  # an operator that ONNX does not have
+            raise cannot_write("ONNX", error) from error
     return library("onnx").load_from_string(buffer.getvalue())
+
+
+@contextmanager
+def no_graphs_printed() -> Iterator[None]:
+    """Keep the exporter from printing the whole graph where it fails, which it does whatever it is told."""
+    log = torch._C._jit_onnx_log
+    torch._C._jit_onnx_log = lambda *_: None
+    try:
+        yield
+    finally:
+        torch._C._jit_onnx_log = log
 
 
 def join(model: RunModel, backbone: Onnx) -> Any:
