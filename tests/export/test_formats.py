@@ -164,6 +164,7 @@ def test_torch_alone_runs_it(trained, exported, images):
         network = torch.jit.load(exported("efficientnet_lite0", ".pt"))
     expected = read_run_model(trained("efficientnet_lite0"), Silent()).network(torch.from_numpy(images))
     assert np.allclose(network(torch.from_numpy(images)), expected, atol=1e-5)
+    assert 'value="cpu"' not in str(network.inlined_graph)  # it can be moved to a GPU
 
 
 def test_safetensors_bring_the_backbones_weights(trained, exported, photographs, monkeypatch):

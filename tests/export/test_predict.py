@@ -172,12 +172,15 @@ def test_another_dataset_than_the_run_had_is_refused(trained, monkeypatch):
 
 def test_a_run_in_the_middle_of_a_round_has_no_model_yet(small, tmp_path):
     folder = fedactive.run(small(rounds=1, fl_rounds=2, strategy="random"), Silent()).folder
+    again = "is not complete; the command that began the run goes on with it"
     state = read_checkpoint(folder / "checkpoint.pt")
-    state.al_round, state.fl_round = 1, 1
+    state.seconds[2, "training"] = 1.0  # of a round in which nothing was left to query
     (folder / "checkpoint.pt").write_bytes(checkpoint_bytes(state))
-    with pytest.raises(
-        RunError, match="AL round 1 is not complete; the command that began the run goes on with it"
-    ):
+    with pytest.raises(RunError, match=f"AL round 2 {again}"):
+        fedactive.load_model(folder)
+    state.al_round, state.fl_round, state.seconds = 1, 1, {}
+    (folder / "checkpoint.pt").write_bytes(checkpoint_bytes(state))
+    with pytest.raises(RunError, match=f"AL round 1 {again}"):
         fedactive.load_model(folder)
     (folder / "checkpoint.pt").write_bytes(b"")
     with pytest.raises(RunError, match=r"checkpoint\.pt is damaged, and with it the model"):

@@ -19,26 +19,32 @@ class Fit(nn.Module):
     """Stretches images to one size, as `data.resize` does, with operations that every format has.
 
     Each output pixel is a weighted mean of input pixels: bilinear, over a wider range where images shrink.
-    Nothing here depends on a size in Python, so that the traced network takes images of any size.
+    Nothing here depends on a size or a device in Python: the recorded network takes images of any size, and
+    can be moved to a GPU.
     """
+
+    rows: Tensor
+    columns: Tensor
 
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
-        self.height, self.width = height, width
+        # Centres of output pixels as shares of a side; no weights, so not part of what is saved by name.
+        self.register_buffer("rows", (torch.arange(height) + 0.5) / height, persistent=False)
+        self.register_buffer("columns", (torch.arange(width) + 0.5) / width, persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        rows = self.weights(images.shape[2], self.height, images.device)
-        columns = self.weights(images.shape[3], self.width, images.device)
-        narrowed = (images.float() @ columns.T).round()  # PyTorch rounds here, too, where pixels are uint8
-        return (rows @ narrowed).round().clamp(0, 255)
+        pixels = images.float()
+        narrowed = (pixels @ shares(pixels[0, 0, 0], self.columns).T).round()  # as PyTorch does with uint8
+        return (shares(pixels[0, 0, :, 0], self.rows) @ narrowed).round().clamp(0, 255)
 
-    def weights(self, before: int, after: int, device: torch.device) -> Tensor:
-        """Return the share (after, before) of each input pixel in each output pixel along one side."""
-        place = torch.arange(before, device=device).float() + 0.5
-        step = (place[-1] + 0.5) / after  # input pixels for one output pixel
-        centre = (torch.arange(after, device=device).float() + 0.5) * step
-        shares = (1 - (place[None] - centre[:, None]).abs() / step.clamp(min=1)).clamp(min=0)
-        return shares / shares.sum(1, keepdim=True)
+
+def shares(line: Tensor, centres: Tensor) -> Tensor:
+    """Return the share (after, before) of each input pixel in each output pixel along a line of pixels."""
+    place = torch.ones_like(line).cumsum(0) - 0.5
+    length = place[-1] + 0.5
+    reach = (length / len(centres)).clamp(min=1)  # input pixels for one output pixel, where images shrink
+    found = (1 - (place[None] - centres[:, None] * length).abs() / reach).clamp(min=0)
+    return found / found.sum(1, keepdim=True)
 
 
 class Affine(nn.Module):
@@ -73,6 +79,8 @@ class Features(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         found: Any = self.function[0](images)
         features: Tensor = found[0] if isinstance(found, tuple | list) else found
+        if self.network is None:  # a function may leave them on another device
+            features = features.to(images.device)
         return features.flatten(1)
 
 

@@ -73,7 +73,9 @@ def final_weights(folder: Path) -> tuple[Weights, int]:
     state = read_checkpoint(path)
     if state is None:
         raise RunError(f"{path} is damaged, and with it the model")
-    if state.server is None or state.fl_round or state.has_queried(state.al_round):
+    # Nothing may be left to query, so look also at what has taken time.
+    begun = state.has_queried(state.al_round) or any(r == state.al_round for r, _ in state.seconds)
+    if state.server is None or begun:
         again = "the command that began the run goes on with it"
         raise RunError(f"{folder}: AL round {state.al_round} is not complete; {again}")
     if not all(bool(value.isfinite().all()) for value in state.server.weights.values()):
