@@ -18,6 +18,7 @@ from fedactive.backbones.cache import PART
 from fedactive.backbones.embedding import embed
 from fedactive.backbones.find import find_backbone
 from fedactive.errors import RunError, UserError
+from support.lacking import NO_GPU
 
 CPU = torch.device("cpu")
 SIZE = 16
@@ -186,3 +187,13 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(counting, images, cache)
         RunError, match=r"cannot write embeddings to .*set the variable FEDACTIVE_CACHE to a folder"
     ):
         embed(find_backbone("means"), images[:3], SIZE, CPU)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
+def test_a_gpu_computes_the_same_features_but_for_rounding(images, cache, monkeypatch):
+    found = []
+    for device in ("cpu", "cuda"):
+        monkeypatch.setenv("FEDACTIVE_CACHE", str(cache / device))
+        found.append(embed(find_backbone("efficientnet_lite0"), images[:600], 64, torch.device(device)))
+    alike = torch.nn.functional.cosine_similarity(*found)
+    assert alike.min() > 0.99  # the GPU computes with bfloat16

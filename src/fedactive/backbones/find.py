@@ -18,32 +18,28 @@ KINDS_OF_FILES = set(FILES.values())
 OR_A_FILE = ", or the path of an .onnx file or of a TorchScript file (.pt)"
 
 
-def kind_of(backbone: str) -> str:
-    """Return the name under which the backbone, or files like this one, are registered."""
-    if backbone in BACKBONES and backbone not in KINDS_OF_FILES:
-        return backbone
-    kind = FILES.get(Path(backbone).suffix.lower())
-    if kind is None:
-        raise unknown_name("backbone", backbone, set(BACKBONES) - KINDS_OF_FILES, OR_A_FILE)
-    return kind
-
-
 def is_file(backbone: str) -> bool:
-    return kind_of(backbone) in KINDS_OF_FILES
+    return Path(backbone).suffix.lower() in FILES
 
 
 def find_backbone(backbone: str, options: str = "") -> Backbone:
-    """Make the backbone with these options; a file of its name must exist."""
+    """Make the backbone with these options; ConfigurationError if there is none of that name or path."""
     file = expand_home(backbone)
-    if is_file(backbone) and not file.is_file():
-        raise ConfigurationError("backbone", backbone, "the path of a file that exists")
-    made: Backbone = BACKBONES.make(kind_of(backbone), options, file=file)
+    if is_file(backbone):
+        if not file.is_file():
+            raise ConfigurationError("backbone", backbone, "the path of a file that exists")
+        name = FILES[file.suffix.lower()]
+    elif backbone in BACKBONES and backbone not in KINDS_OF_FILES:
+        name = backbone
+    else:
+        raise unknown_name("backbone", backbone, set(BACKBONES) - KINDS_OF_FILES, OR_A_FILE)
+    made: Backbone = BACKBONES.make(name, options, file=file)
     return made
 
 
 def short_name(backbone: str) -> str:
     """Return the backbone's name as it counts for a run; for a file that is its stem."""
-    if not backbone or not is_file(backbone):
+    if not is_file(backbone):
         return backbone
     return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(backbone).stem).strip("-")
 

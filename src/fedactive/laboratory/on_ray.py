@@ -157,7 +157,7 @@ def with_whole_paths(experiment: Experiment) -> Experiment:
     name = experiment.dataset
     dataset = str(Path(name).resolve()) if is_own_file(name) else name
     backbone = experiment.backbone
-    if backbone and is_file(backbone):
+    if is_file(backbone):
         backbone = str(Path(backbone).resolve())
     return replace(experiment, dataset=dataset, backbone=backbone, data_dir=experiment.data_dir.resolve())
 

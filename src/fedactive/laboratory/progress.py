@@ -100,9 +100,11 @@ class Bars(Progress):
             bars.start()
         bars, task = self.embedding
         bars.update(task, completed=done)
-        if done == total:
-            bars.stop()
-            self.embedding = None
+
+    def end_embedding(self) -> None:
+        if self.embedding is not None:
+            self.embedding[0].stop()
+        self.embedding = None
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment

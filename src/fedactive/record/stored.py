@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedactive.backbones.find import short_name as short_backbone
 from fedactive.data.own_file import short_name
 from fedactive.experiment import Experiment
 from fedactive.federation import QUERY_PHASES
@@ -61,11 +62,12 @@ class StoredRun:
     def identity(self) -> Identity:
         """The settings that decide the results: two runs with the same ones are copies of one run.
 
-        Settings newer than the run have their defaults. A dataset in a file of the user's own counts by name
-        and content, wherever it lies.
+        Settings newer than the run have their defaults. A dataset or a backbone in a file of the user's own
+        counts by name and content, wherever it lies.
         """
         known = DEFAULTS | self.settings
         known["dataset"] = short_name(known["dataset"])
+        known["backbone"] = short_backbone(known["backbone"])
         return tuple((name, known[name]) for name in (*DEFAULTS, *self.unknown))
 
     @property

@@ -116,7 +116,8 @@ def open_session(backbone: Onnx, digest: str, device: str) -> Any:
     except ModuleNotFoundError:
         raise UserError("onnxruntime is missing: pip install 'fedactive[onnx]' brings it") from None
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # several threads call it, each on its own core
+    # On a CPU several threads call it, each on its own core; what a GPU cannot do takes all cores.
+    options.intra_op_num_threads = 1 if device == "cpu" else 0
     options.log_severity_level = 4  # errors are raised, too
     wanted = ["CUDAExecutionProvider"] if device == "cuda" else []
     there = onnxruntime.get_available_providers()
