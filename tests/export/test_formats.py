@@ -13,7 +13,7 @@ from torch import nn
 
 import fedactive
 from fedactive import Experiment, Silent
-from fedactive.backbones import BACKBONES, Backbone
+from fedactive.backbones import BACKBONES, Backbone, option
 from fedactive.data.loader import load
 from fedactive.errors import RunError, UserError
 from fedactive.export.formats import FORMATS, safetensors_file
@@ -110,7 +110,7 @@ def test_an_operation_that_onnx_lacks_is_one_sentence(small, tmp_path, capfd):
 
 
 @pytest.mark.parametrize("kind", ["module", "function"])
-def test_a_backbone_of_ones_own_is_exported_if_it_is_a_network(trained, place, tmp_path, kind):
+def test_a_backbone_of_ones_own_is_exported_if_it_is_a_network(trained, tmp_path, kind):
     weights = tmp_path / "weights"
     weights.write_bytes(b"the same always")
 
@@ -118,20 +118,24 @@ def test_a_backbone_of_ones_own_is_exported_if_it_is_a_network(trained, place, t
     @dataclass(frozen=True)
     class Mine(Backbone):
         name, summary, paper = "mine", "a network of one's own", "-"
+        more: int = option(0, "features to add", low=0)
 
         def files(self):
             return [weights]
 
         def load(self, device):
-            made = network().to(device)
+            made = nn.Sequential(network(), nn.Flatten(), nn.ConstantPad1d((0, self.more), 0.5)).to(device)
             return made if kind == "module" else lambda images: made(images)
 
+        def skeleton(self):
+            return self.load(torch.device("cpu"))
+
     values = vars(Experiment.from_toml((trained("torchscript") / "experiment.toml").read_text()))
-    mine = {"backbone": "mine", "backbone_sha256": "", "runs_dir": tmp_path / "runs"}
-    folder = fedactive.run(Experiment(**(values | mine)), Silent()).folder
+    values |= {"backbone": "mine", "backbone_options": "more=2", "backbone_sha256": ""}
+    folder = fedactive.run(Experiment(**values | {"runs_dir": tmp_path / "runs"}), Silent()).folder
     if kind == "module":
-        write_model(folder, tmp_path / "model.onnx", Silent())
-        write_model(folder, tmp_path / "model.pt", Silent())
+        for ending in FORMATS:
+            write_model(folder, tmp_path / f"model{ending}", Silent())  # which compares
     else:
         with pytest.raises(
             UserError, match="backbone mine: it is no network of PyTorch's, and cannot be exported"

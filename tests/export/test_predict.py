@@ -136,6 +136,14 @@ def test_other_arrays_are_refused(exported, kind, array, expected):
     assert str(error.value) == f"array: float64 {array.shape}, expected {expected}"
 
 
+def test_features_must_be_there_and_finite(exported):
+    model = fedactive.load_model(exported("features", ".safetensors"), device="cpu")
+    with pytest.raises(DataError, match="array: row 1 holds a number that is not finite"):
+        model.predict(np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]))
+    with pytest.raises(DataError, match="there is nothing to predict"):
+        model.predict(np.zeros((0, 3)))
+
+
 @pytest.mark.parametrize("ending", [".onnx", ".pt", ".safetensors"])
 def test_files_that_are_not_exported_models_are_refused(exported, place, tmp_path, ending):
     with pytest.raises(RunError, match="there is no such run folder or file"):

@@ -23,6 +23,7 @@ class Description:
     model: str
     model_options: str = ""
     backbone: str = ""  # the name under which it is registered
+    backbone_options: str = ""
     features: int = 0  # how many the backbone makes
     fedactive: str = __version__
 

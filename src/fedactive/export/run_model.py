@@ -119,6 +119,7 @@ def from_laboratory(
         model=e.model,
         model_options=e.model_options,
         backbone=backbone.name if backbone else "",
+        backbone_options=e.backbone_options,
         features=features,
     )
     classifier = load_classifier(description, weights)

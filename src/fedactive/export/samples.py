@@ -39,9 +39,10 @@ class Sample(NamedTuple):
 def find_samples(given: Given, wanted: Description) -> list[Sample]:
     """List the samples in what was given, in the order of names; DataError if there is none."""
     if isinstance(given, np.ndarray):
-        return of_array("", given, wanted)
-    paths = [given] if isinstance(given, str | PathLike) else list(given)
-    found = [sample for path in paths for sample in of_path(expand_home(Path(path)), wanted)]
+        found = of_array("", given, wanted)
+    else:
+        paths = [given] if isinstance(given, str | PathLike) else list(given)
+        found = [sample for path in paths for sample in of_path(expand_home(Path(path)), wanted)]
     if not found:
         raise DataError("there is nothing to predict: name images, folders of them or an .npz file")
     return found
@@ -92,6 +93,9 @@ def of_array(where: str, array: NDArray[Any], wanted: Description) -> list[Sampl
         if array.ndim != 2 or array.shape[1:] != wanted.input_shape or array.dtype.kind not in "fiu":
             raise DataError(f"{where or 'array:'} {array.dtype} {array.shape}, expected {wanted.wanted}")
         rows = torch.from_numpy(array.astype(np.float32))
+        if not rows.isfinite().all():
+            row = int((~rows.isfinite()).any(1).int().argmax())
+            raise DataError(f"{where or 'array:'} row {row} holds a number that is not finite")
         return [Sample(f"{where}{k}", lambda k=k: rows[k]) for k in range(len(rows))]  # type: ignore[misc]
     if array.dtype != np.uint8 or not (array.ndim == 3 or (array.ndim == 4 and array.shape[3] == 3)):
         expected = "uint8 (n, height, width) or (n, height, width, 3)"

@@ -23,7 +23,7 @@ from fedactive.export.samples import Given, find_samples, warn_left_out
 from fedactive.files import expand_home
 from fedactive.progress import Progress, Silent
 
-AT_A_TIME = 256  # samples that are in memory
+AT_A_TIME = 128  # samples that are in memory
 PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}  # of one batch
 
 Report = Callable[[int, int], None]  # told how many samples are done, of how many

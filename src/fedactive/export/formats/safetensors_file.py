@@ -35,7 +35,7 @@ def decode(content: bytes, source: str, device: torch.device) -> tuple[Predict, 
         classifier,
         fit=(d.input_shape[1], d.input_shape[2]) if d.takes_images else None,
         normalise=empty(1, 3 if d.backbone else d.input_shape[0], 1, 1) if d.takes_images else None,
-        backbone=skeleton(d.backbone) if d.backbone else None,
+        backbone=skeleton(d) if d.backbone else None,
         standardise=Standardisation(torch.zeros(features), torch.zeros(features)) if features else None,
     )
     try:
@@ -50,10 +50,11 @@ def empty(*shape: int) -> Affine:
     return Affine(torch.zeros(shape), torch.zeros(shape))
 
 
-def skeleton(backbone: str) -> Embed:
-    found: Embed | None = BACKBONES.make(backbone).skeleton()
+def skeleton(description: Description) -> Embed:
+    d = description
+    found: Embed | None = BACKBONES.make(d.backbone, d.backbone_options).skeleton()
     if found is None:
-        raise UserError(f"backbone {backbone} cannot be built without its weights")
+        raise UserError(f"backbone {d.backbone} cannot be built without its weights")
     return found
 
 

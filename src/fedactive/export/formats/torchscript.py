@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.jit._trace import TracerWarning
 
 from fedactive.backbones.backbone import unusable
 from fedactive.errors import DataError, RunError
@@ -62,16 +61,14 @@ def require_network(model: RunModel) -> None:
 def recording() -> Iterator[None]:
     """Let PyTorch record networks: in single operations, which all formats know, and in silence.
 
-    It would say that these formats are old, and that it takes shapes for constant. All shapes behind the
+    It would warn that these formats are old, and that it takes shapes for constant. All shapes behind the
     first stage are, and every file is compared with the network.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # a transformer's whole layer would be one operation
     try:
         with warnings.catch_warnings():
-            for kind in (DeprecationWarning, FutureWarning, TracerWarning):
-                warnings.simplefilter("ignore", kind)
-            warnings.filterwarnings("ignore", "no signature found")
+            warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
