@@ -39,6 +39,13 @@ def test_it_says_what_was_measured(trained, exported):
         assert rows[str(c)] == [str(labels[c]), f"{share:.1%}"]
 
 
+def test_it_does_not_say_where_files_lie(exported, photographs):
+    card = card_of(exported("torchscript", ".pt"))
+    assert rows_of(card)["dataset"] == ["photographs.npz"]
+    assert "weights of the backbone network.pt" in rows_of(card)
+    assert str(photographs.parent) not in card
+
+
 def test_hashes_are_those_of_the_files(exported, photographs):
     file = exported("efficientnet_lite0", ".onnx")
     rows = rows_of(card_of(file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
+from pathlib import Path
 
 from fedactive.data.soundness import form
 from fedactive.experiment import strategy_label
@@ -51,13 +52,16 @@ def model_card(model: RunModel, file: str, sha256: str, difference: float) -> st
 
 def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     e = model.experiment
-    yield "dataset", e.dataset if not model.plan else f"{e.dataset}, images that stay at the sites"
+    name = Path(e.dataset).name  # where it lies is nobody's business
+    yield "dataset", f"{name}, images that stay at the sites" if model.plan else name
+    if e.card and e.card.licence:
+        yield "its licence", e.card.licence
     yield "clients" if not model.plan else "sites", str(e.clients)
     share = f" of {run.samples:,} samples ({run.percent_labelled(al_round):.3g}%)" if run.samples else ""
     yield "labels used", f"{al_round.labelled:,}{share}"
-    yield "active learning", f"{model.al_round} rounds with {strategy_label(vars(e))}"
+    yield "active learning", f"{rounds(model.al_round)} with {strategy_label(vars(e))}"
     options = f" ({e.algorithm_options})" if e.algorithm_options else ""
-    yield "federated learning", f"{e.fl_rounds} rounds with {e.algorithm}{options} in each of them"
+    yield "federated learning", f"{rounds(e.fl_rounds)} with {e.algorithm}{options} in each of these"
     if not model.plan:
         yield "partition", f"alpha {e.alpha:g}, rho {e.rho:g} ({e.partition})"
     details = filter(None, (e.model_options, "from published weights" if e.weights == "pretrained" else ""))
@@ -65,6 +69,10 @@ def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     if model.description.takes_images:
         yield "images", f"{form(model.description.input_shape)}, augmentation {e.augment}"
     yield "seed", str(e.seed)
+
+
+def rounds(count: int) -> str:
+    return f"{count} round{'s' * (count > 1)}"
 
 
 def accuracy(model: RunModel, al_round: ALRound) -> str:
@@ -120,7 +128,7 @@ def hashes(model: RunModel, file: str, sha256: str) -> Rows:
     if e.dataset_sha256:
         yield "file of the dataset", f"`{e.dataset_sha256}…`"
     if e.backbone:
-        yield f"weights of the backbone {e.backbone}", f"`{e.backbone_sha256}…`"
+        yield f"weights of the backbone {Path(e.backbone).name}", f"`{e.backbone_sha256}…`"
 
 
 def facts(run: StoredRun) -> Rows:
