@@ -76,6 +76,16 @@ def test_a_backbone_with_batches_of_one_length_cannot_be_joined(trained, place, 
         write_model(fedactive.run(experiment, Silent()).folder, tmp_path / "model.onnx", Silent())
 
 
+@pytest.mark.parametrize(
+    ("package", "ending"), [("onnx", ".onnx"), ("onnxruntime", ".onnx"), ("safetensors", ".safetensors")]
+)
+def test_a_package_that_is_missing_is_named(trained, tmp_path, monkeypatch, package, ending):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError) as error:
+        write_model(trained("digits"), tmp_path / f"model{ending}", Silent())
+    assert str(error.value) == f"{package} is missing: pip install 'fedactive[export]' brings it"
+
+
 # --- models and backbones of one's own
 
 
