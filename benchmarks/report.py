@@ -45,7 +45,7 @@ def make_run(experiment: Experiment) -> Path:
     """A finished run folder full of noise around a learning curve."""
     e, rng = experiment, np.random.default_rng(experiment.seed)
     pools = np.array_split(rng.permutation(SAMPLES), e.clients)
-    size = int(SAMPLES * e.budget / 100 / e.clients)
+    size = int(SAMPLES * e.percent / 100 / e.clients)
     level = 60 + STRATEGIES.index(e.strategy) + rng.normal()
     with closing(Run(e)) as run:
         run.begin(pools, "cpu", "parallel")

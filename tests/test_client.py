@@ -10,8 +10,12 @@ import torch
 from fedactive.client import Client, first_labels, make_pools, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
+from fedactive.experiment import COLD_START_STRATEGIES
 from fedactive.federated import make_algorithm
+from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
+from fedactive.query import STRATEGIES
+from fedactive.query.embedding_strategy import EmbeddingStrategy
 
 
 @pytest.fixture
@@ -177,3 +181,42 @@ def test_a_strategy_sees_each_clients_samples_through_each_model(small):
     assert [pool.head("local") for pool in pools] == [(200, -200), (300, -300)]
     with pytest.raises(UserError, match="mine asked for the model 'finetuned', but there is only global and"):
         pools[0].unlabelled("finetuned")
+
+
+# --- AL round 1
+
+
+def test_the_first_strategies_are_those_that_need_no_model():
+    ours = {name: STRATEGIES[name] for name in STRATEGIES.ours}
+    lie = {name for name, cls in ours.items() if issubclass(cls, EmbeddingStrategy)}
+    assert set(COLD_START_STRATEGIES) == {"random"} | lie
+
+
+@pytest.mark.parametrize("name", [name for name in COLD_START_STRATEGIES if name != "random"])
+def test_before_there_is_a_model_a_strategy_sees_the_samples_themselves(federation, small, digits, name):
+    """Odd numbers of pixels as features, whatever the model is; other strategies begin with the same labels."""
+    clients, engine, _ = federation(first=name, strategy="logo", budget="7/client")
+    for client in clients:
+        client.recall({}, [], {})
+    phase = query_together(clients, engine, 1, None)
+    normal = engine.normalise(digits.train_inputs).flatten(1)
+    for client, query in zip(clients, phase.queries, strict=True):
+        rng = client.randomness.torch("strategy", 1, client.number)
+        x = torch.nn.functional.normalize(normal[client.pool])
+        chosen = STRATEGIES[name]().choose_of(x, x[:0], 10, 7, rng)
+        assert query.samples.tolist() == client.pool[chosen.indices].tolist()
+        assert len(set(query.samples.tolist())) == 7
+    assert "selection" in phase.seconds
+
+
+def test_runs_share_a_first_round_that_a_strategy_chose(small):
+    """And others begin otherwise."""
+    settings = {"first": "medoids", "rounds": 2, "fl_rounds": 1, "budget": "5/client"}
+    first = {}
+    for strategy in ("random", "entropy"):
+        chosen = run(small(strategy=strategy, **settings)).selections
+        first[strategy] = chosen[chosen["al_round"] == 1]
+        assert chosen.groupby(["al_round", "client"]).size().tolist() == [5] * 6
+    assert first["random"].equals(first["entropy"])
+    drawn = run(small(strategy="random", **settings | {"first": "random"})).selections
+    assert not drawn[drawn["al_round"] == 1].equals(first["random"])

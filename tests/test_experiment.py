@@ -28,6 +28,29 @@ def test_rounds_follow_dataset_and_budget():
     assert Experiment(budget=0.1, rounds=1001).rounds == 1001  # all of them, and one for what rounding leaves
 
 
+def test_a_budget_may_be_a_number_of_labels_of_each_client():
+    e = Experiment(budget="10/client")
+    assert (e.budget, e.rounds) == ("10/client", 5)
+    assert Experiment(budget="10/client", rounds=999).rounds == 999  # how many there can be, the data say
+    assert Experiment.from_toml(e.to_toml()) == e
+    assert Experiment.from_values({"budget": "010/client"}) == e
+    assert Experiment.from_values({"budget": "10"}) == Experiment(budget=10)  # percent
+    assert len({Experiment(budget=budget).hash for budget in (10, "10/client", "11/client")}) == 3
+    assert Experiment(budget=10).percent == 10
+    with pytest.raises(ConfigurationError, match="budget: '10/client' was given, allowed is a number of"):
+        _ = e.percent
+
+
+@pytest.mark.parametrize(
+    "budget", ["0/client", "1.5/client", "-1/client", "/client", "10/clients", "²/client"]
+)
+def test_other_budgets_are_refused(budget):
+    sentence = "a number from 0.01 to 100, or a whole number as in 10/client"
+    for make in (lambda: Experiment(budget=budget), lambda: Experiment.from_values({"budget": budget})):
+        with pytest.raises(ConfigurationError, match=f"budget: '{budget}' was given, allowed is {sentence}"):
+            make()
+
+
 def test_selector_is_settled_by_the_strategy():
     assert Experiment(strategy="random").selector == "none"
     assert Experiment(strategy="entropy").selector == "global"

@@ -49,7 +49,7 @@ def test_fl_rounds_are_evaluated_so_often_and_the_last_five_always(small, tmp_pa
 
 
 def test_it_learns(small):
-    result = run(small(strategy="random", clients=3, alpha=10, rounds=3, fl_rounds=8, local_epochs=5))
+    result = run(small(model="cnn4", strategy="random", alpha=10, rounds=3, fl_rounds=8, local_epochs=5))
     assert result.accuracy.loc[1] > 0.6
     assert result.accuracy.loc[3] > result.accuracy.loc[1]
 
@@ -75,14 +75,21 @@ def test_the_engine_does_not_change_the_result(small, tmp_path):
 def test_algorithms_learn_with_unequal_pools_and_partial_participation(small, algorithm):
     # 1,438 samples over 7 clients: pools of 206 and 205; half of the clients in each FL round.
     experiment = small(
-        algorithm=algorithm, clients=7, participation=0.5, alpha=1, fl_rounds=12, local_epochs=3, rounds=1
+        model="cnn4",
+        algorithm=algorithm,
+        clients=7,
+        participation=0.5,
+        alpha=1,
+        fl_rounds=12,
+        local_epochs=3,
+        rounds=1,
     )
     assert run(experiment).accuracy.iloc[-1] > 0.45
 
 
 def test_continue_starts_from_the_last_rounds_weights_and_random_does_not(small):
     def first_accuracy_of_round_two(init):
-        metrics = run(small(init=init, fl_rounds=10, local_epochs=3, rounds=2)).metrics
+        metrics = run(small(model="cnn4", init=init, fl_rounds=10, local_epochs=3, rounds=2)).metrics
         return metrics.query("al_round == 2 and fl_round == 1 and model == 'global'")["accuracy"].item()
 
     assert first_accuracy_of_round_two("continue") > first_accuracy_of_round_two("random") + 0.2
@@ -94,7 +101,7 @@ def test_the_last_round_takes_what_is_left(small):
 
 
 def test_bf16_learns_too(small):
-    result = run(small(precision="bf16", alpha=10, rounds=1, fl_rounds=8, local_epochs=5))
+    result = run(small(model="cnn4", precision="bf16", alpha=10, rounds=1, fl_rounds=8, local_epochs=5))
     assert result.accuracy.loc[1] > 0.6
 
 

@@ -28,6 +28,7 @@ from fedactive.federated.algorithm import (
     state_to_device,
 )
 from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.closed_form import ClosedForm
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
@@ -38,6 +39,7 @@ from fedactive.randomness import Randomness
 
 NO_SAMPLES = torch.zeros(0, dtype=torch.long)
 CPU = torch.device("cpu")
+NO_MODEL: Weights = {}
 
 
 @dataclass
@@ -137,6 +139,8 @@ def train_together(
         return []
     e = clients[0].experiment
     algorithm = make_algorithm(e.algorithm, e.algorithm_options)
+    if isinstance(algorithm, ClosedForm):
+        return [summarise(client, engine, algorithm, server) for client in clients]
     jobs = [client.federated_job(algorithm, server, al_round, fl_round) for client in clients]
     updates = []
     for client, job, result in zip(clients, jobs, engine.train(jobs), strict=True):
@@ -147,14 +151,28 @@ def train_together(
     return updates
 
 
+def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Server) -> Update:
+    """Add up the client's labelled samples, as the algorithm does."""
+    _, embeddings = engine.infer(server.weights, engine.dataset.train_inputs[client.labelled])
+    update = algorithm.summarise(server, embeddings, client.labels.to(engine.device))
+    engine.wait()  # the loop measures the time
+    return update
+
+
 def query_together(
     clients: Sequence[Client], engine: Engine, al_round: int, weights: Weights | None
 ) -> QueryPhase:
-    """Choose samples for these clients to label, with the global model `weights` and their own models."""
-    if weights is None:
-        return QueryPhase([Query(k, c.first, torch.zeros(len(c.first))) for k, c in enumerate(clients)])
+    """Choose samples for these clients to label, with the global model `weights` and their own models.
+
+    In AL round 1 there is none: what was drawn at random, or what a strategy finds that needs no model.
+    """
     e, seconds = clients[0].experiment, dict[str, float]()
-    strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
+    if weights is None and e.first == "random":
+        return QueryPhase([Query(k, c.first, torch.zeros(len(c.first))) for k, c in enumerate(clients)])
+    if weights is None:
+        strategy, weights = make_strategy(e.first, "global"), NO_MODEL
+    else:
+        strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
     models = {"global": [weights] * len(clients)}
 
     def train_alone(start: Weights) -> list[Weights]:
@@ -183,6 +201,12 @@ def query_together(
     return QueryPhase(queries, evaluations, seconds)
 
 
+def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:
+    """Return features, or pixels, as the embeddings of samples while there is no model, with equal logits."""
+    embeddings = engine.normalise(inputs).flatten(1)
+    return embeddings.new_zeros(len(inputs), engine.spec.classes), embeddings
+
+
 def make_pools(
     clients: Sequence[Client], engine: Engine, models: dict[str, list[Weights]], strategy: Strategy
 ) -> list[Pool]:
@@ -203,7 +227,8 @@ def make_pools(
     def outputs(model: str, known: bool) -> list[Outputs]:
         samples, weights = labelled if known else unlabelled, weights_of(model)
         if model == "global":  # one model for all clients: one pass over all their samples
-            logits, z = engine.infer(weights[0], images[torch.cat(samples)])
+            inputs = images[torch.cat(samples)]
+            logits, z = engine.infer(weights[0], inputs) if weights[0] else as_they_are(inputs, engine)
             sizes = [len(s) for s in samples]
             return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
         return [Outputs(*engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]

@@ -39,6 +39,7 @@ class Option:
     low: float | None
     high: float | None
     identity: bool  # does it decide the result?
+    unit: str = ""  # a number may also be a whole number of these, as text: "10/client"
 
     @property
     def allowed(self) -> str:
@@ -47,7 +48,8 @@ class Option:
             return "one of " + ", ".join(map(str, self.choices))
         what = KINDS[self.kind]
         if self.low is not None and self.high is not None:
-            return f"{what} from {_plain(self.low)} to {_plain(self.high)}"
+            either = f", or a whole number as in 10{self.unit}" if self.unit else ""
+            return f"{what} from {_plain(self.low)} to {_plain(self.high)}{either}"
         return what if self.low is None else f"{what}, {_plain(self.low)} or more"
 
 
@@ -60,9 +62,11 @@ def option(
     high: float | None = None,
     panel: str = "",
     identity: bool = True,
+    unit: str = "",
 ) -> Any:
     """Make a dataclass field that carries its documentation and bounds."""
-    about = {"help": help, "panel": panel, "choices": choices, "low": low, "high": high, "identity": identity}
+    about = {"help": help, "panel": panel, "choices": choices, "low": low, "high": high}
+    about |= {"identity": identity, "unit": unit}
     return dataclasses.field(default=default, metadata=about)
 
 
@@ -92,6 +96,8 @@ def check(item: Option, value: Any) -> Any:
         value = expand_home(value)
     if item.kind is str and isinstance(value, Path):
         value = str(value)  # for example the path of a dataset
+    if item.unit and isinstance(value, str):
+        return check_unit(item, value)
     right_type = isinstance(value, item.kind) and isinstance(value, bool) == (item.kind is bool)
     right_type = right_type and value == value  # not NaN
     if right_type and item.choices is not None:
@@ -103,6 +109,14 @@ def check(item: Option, value: Any) -> Any:
     if not right_type or too_low or too_high:
         raise ConfigurationError(item.name, value, item.allowed)
     return value
+
+
+def check_unit(item: Option, text: str) -> str:
+    """Return a whole number with its unit, as in 10/client; ConfigurationError if it is none."""
+    number = text.removesuffix(item.unit)
+    if number == text or not (number.isdecimal() and number.isascii()) or not 0 < int(number) < 2**31:
+        raise ConfigurationError(item.name, text, item.allowed)
+    return f"{int(number)}{item.unit}"
 
 
 def check_all(configuration: Any) -> None:
@@ -152,6 +166,8 @@ def _convert(item: Option, value: Any) -> Any:
         if value.lower() not in ("true", "false"):
             raise ConfigurationError(item.name, value, item.allowed)
         return value.lower() == "true"
+    if item.unit and value.endswith(item.unit):
+        return value
     try:
         return item.kind(value)
     except ValueError:

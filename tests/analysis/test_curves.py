@@ -1,16 +1,19 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedactive.analysis.curves import (
+    axis_of,
     learning_curves,
     mean_curves,
     percents,
     plot_learning_curves,
     spread,
 )
+from fedactive.analysis.report import write_report
 from fedactive.cli.tables import print_accuracy
 from fedactive.laboratory.run import run
 from support.run_folders import runs_of
@@ -27,6 +30,23 @@ def test_curves_come_from_run_folders(small):
     folder = str(results[0].folder.parent)  # as one types it in a notebook
     assert learning_curves([folder]).equals(curves)
     assert [run.seed for run in runs_of(folder)] == [1, 2]
+
+
+def test_where_budgets_count_labels_so_do_curves(small, tmp_path, capsys):
+    counted = small(strategy="random", budget="7/client", rounds=2, fl_rounds=1)
+    runs = [run(counted).folder, run(replace(counted, seed=2)).folder]
+    curves = learning_curves(runs)
+    assert curves["labels"].tolist() == [21, 42] * 2
+    print_accuracy(curves, "")
+    assert re.search(r"strategy .* seeds .* 21 .* 42 ", capsys.readouterr().out)
+    plot_learning_curves(curves, "title", tmp_path / "curves.svg")
+    assert "labels of all clients" in (tmp_path / "curves.svg").read_text()
+    write_report(runs, tmp_path / "counted.html")
+    page = (tmp_path / "counted.html").read_text()
+    assert "labels of all clients" in page
+    assert "% of all samples" not in page
+    mixed = [*runs, run(replace(counted, budget=2.0, rounds=1)).folder]
+    assert axis_of(learning_curves(mixed)).title == "labelled (% of all samples)"
 
 
 def test_a_round_in_which_nobody_had_samples_left_counts(small, digits, tmp_path, capsys):

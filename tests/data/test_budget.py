@@ -26,3 +26,8 @@ def test_a_budget_of_less_than_one_label_is_refused() -> None:
 
 def test_a_budget_of_one_label_is_enough() -> None:
     assert budget_per_client(2000, 100, 5) == 1
+
+
+@pytest.mark.parametrize("labels", [1, 7, 250])
+def test_a_number_of_labels_is_what_each_client_has(labels: int) -> None:
+    assert budget_per_client(1437, 3, f"{labels}/client") == labels

@@ -110,7 +110,7 @@ def test_an_array_that_is_missing_is_named(arrays, tmp_path):
 
 def test_a_model_for_images_is_refused(file, small):
     with pytest.raises(ConfigurationError, match="model: 'cnn4' was given, allowed is a model for features"):
-        fedactive.run(small(dataset=str(file)), Silent())
+        fedactive.run(small(dataset=str(file), model="cnn4"), Silent())
 
 
 @pytest.mark.parametrize("name", ["linear", "mlp"])

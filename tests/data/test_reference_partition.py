@@ -45,7 +45,7 @@ def test_emd_of_the_first_labels(
     cifar10: np.ndarray, rho: float, alpha: float, seed: int, local: float, overall: float
 ) -> None:
     """The published EMD at 10% labels: every row of the table but rho = 1, alpha = inf."""
-    split = reference(cifar10, 10, 10, alpha, rho, budget_percent=10, seed=seed)
+    split = reference(cifar10, 10, 10, alpha, rho, budget=10, seed=seed)
     counts = [np.bincount(cifar10[indices], minlength=10) for indices in split.first_labels]
     assert round(float(local_emd(counts)), 3) == local
     assert round(float(global_emd(counts)), 3) == overall
@@ -58,14 +58,14 @@ def test_emd_of_the_first_labels(
 def test_runs_of_earlier_versions_had_the_same_samples(
     cifar10: np.ndarray, rho: float, alpha: float, digest: str
 ) -> None:
-    split = reference(cifar10, 10, 10, alpha, rho, budget_percent=5, seed=1)
+    split = reference(cifar10, 10, 10, alpha, rho, budget=5, seed=1)
     samples = b"".join(part.tobytes() for part in (*split.pools, *split.first_labels))
     assert hashlib.sha256(samples).hexdigest().startswith(digest)
 
 
 @pytest.mark.parametrize(("rho", "samples", "budget"), [(1, 50_000, 250), (5, 25_423, 127)])
 def test_every_kept_sample_once(cifar10: np.ndarray, rho: float, samples: int, budget: int) -> None:
-    split = reference(cifar10, 10, 10, 0.1, rho, budget_percent=5, seed=3)
+    split = reference(cifar10, 10, 10, 0.1, rho, budget=5, seed=3)
     assert len(np.unique(split.kept)) == len(split.kept) == samples
     assert max(len(pool) for pool in split.pools) == math.ceil(samples / 10)
     for pool, first in zip(split.pools, split.first_labels, strict=True):
@@ -100,9 +100,9 @@ def test_global_generators_are_left_alone(cifar10: np.ndarray) -> None:
         return random.getstate(), numpy_state.tolist(), torch.get_rng_state().tolist()
 
     before = global_states()
-    first = reference(cifar10, 10, 10, 0.1, 5, budget_percent=10, seed=1)
+    first = reference(cifar10, 10, 10, 0.1, 5, budget=10, seed=1)
     assert global_states() == before
-    second = reference(cifar10, 10, 10, 0.1, 5, budget_percent=10, seed=1)
+    second = reference(cifar10, 10, 10, 0.1, 5, budget=10, seed=1)
     assert all(np.array_equal(a, b) for a, b in zip(first.pools, second.pools, strict=True))
 
 
@@ -125,12 +125,12 @@ def test_impossible_requests(clients: int, alpha: float, percent: float, field: 
     [("seed", 2**32 - 1, 2**32), ("alpha", 10_000, 10_001), ("alpha", 10_000, 1e39)],
 )
 def test_what_its_generators_cannot_take_is_told(field, most, more):
-    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget_percent": 5.0, "seed": 1}
+    request = {"clients": 3, "alpha": 0.1, "rho": 1.0, "budget": 5.0, "seed": 1}
     assert len(reference(np.arange(1000) % 10, 10, **request | {field: most}).pools) == 3
     with pytest.raises(ConfigurationError, match=f"{field}: .* with partition reference"):
         reference(np.arange(1000) % 10, 10, **request | {field: more})
 
 
 def test_no_client_labels_more_than_it_has():
-    split = reference(np.arange(150) % 3, 3, clients=1, alpha=1.0, rho=1.0, budget_percent=100.0, seed=1)
+    split = reference(np.arange(150) % 3, 3, clients=1, alpha=1.0, rho=1.0, budget=100.0, seed=1)
     assert [len(first) for first in split.first_labels] == [150]  # not 200, which 150 is rounded to

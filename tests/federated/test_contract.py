@@ -7,7 +7,7 @@ import torch
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated import ALGORITHMS, Algorithm, Server, Update, average, register
+from fedactive.federated import ALGORITHMS, Algorithm, ClosedForm, Server, Update, average, register
 from fedactive.federated.contract import check_algorithm, require_form
 from fedactive.laboratory.run import run
 from fedactive.registry import load_plugin
@@ -108,6 +108,34 @@ class Broken(Algorithm):
 def test_what_an_algorithm_breaks_is_named(how, reason):
     with pytest.raises((AssertionError, KeyError), match=reason):
         check_algorithm(Broken(how))
+
+
+@dataclass(frozen=True)
+class BrokenSums(ClosedForm):
+    name, summary, paper = "broken", "", ""
+    how: str = ""
+
+    def add_up(self, embeddings, labels, classes):
+        if self.how == "an update grows" and len(labels):
+            return {"more": {}}
+        return {"sums": {"x": embeddings if self.how == "samples travel" else embeddings.sum(0)}}
+
+    def server_end(self, server: Server, updates, clients):
+        head = {"head.weight": updates[0].state["sums"]["x"].expand(3, 4).clone()}
+        return replace(server, weights=server.weights | head)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("one client alone counts", "head.weight depends on who has which samples"),
+        ("an update grows", r"an update has the groups \['more'\], before \['sums'\]"),
+        ("samples travel", "an update's sums have another shape or type than before: x"),
+    ],
+)
+def test_what_sums_break_is_named(how, reason):
+    with pytest.raises((AssertionError, KeyError), match=reason):
+        check_algorithm(BrokenSums(how))
 
 
 @pytest.mark.parametrize("other", [torch.zeros(3), torch.zeros(2, dtype=torch.float64)])

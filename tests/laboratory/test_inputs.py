@@ -37,7 +37,7 @@ def photographs(tmp_path):
 def frozen(small, photographs):
     def make(**changes):
         values = {"dataset": photographs, "backbone": "efficientnet_lite0", "image_size": 64, "rounds": 2}
-        return small(**values | {"strategy": "typiclust", "budget": 10} | changes)
+        return small(**values | {"model": "linear", "strategy": "typiclust", "budget": 10} | changes)
 
     return make
 

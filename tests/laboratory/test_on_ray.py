@@ -72,6 +72,19 @@ def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
         assert torch.equal(client.own["control"][name], own["control"][name])
 
 
+def test_sums_come_back_from_a_worker_as_they_would_be_here(small, digits):
+    experiment = small(algorithm="ridge", model="linear", strategy="random")
+    client = split(experiment, digits.train_labels, 10).clients(experiment)[1]
+    client.label(client.first, digits.train_labels[client.first])
+    engine, algorithm = EngineShelf().get(experiment, digits), make_algorithm("ridge")
+    server = algorithm.start_server(engine.spec.initial_weights(torch.Generator().manual_seed(1)), ())
+    _, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1))))))
+    expected = client.train(engine, server, 1, 0)
+    assert update.weights == {}
+    assert update.samples == expected.samples == len(client.first)
+    torch.testing.assert_close(update.state, expected.state, rtol=0, atol=0)
+
+
 def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
     nowhere = small(dataset="cifar10", data_dir=tmp_path)
     client = Client(nowhere, 0, pool=torch.arange(5), first=torch.arange(2), budget=2)

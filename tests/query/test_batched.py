@@ -117,6 +117,15 @@ class TestKMeans:
             assert sorted(cluster.unique().tolist()) == list(range(counts[k]))
             assert inertia(x, cluster) <= 1.01 * inertia(x, expected) + 1e-6
 
+    def test_wide_points_as_good_as_for_each_client_alone(self):
+        sizes, counts = [200, 90, 7, 1], [20, 5, 7, 1]
+        points = [torch.randn(n, 1100, generator=rng(n)) * torch.rand(1100, generator=rng(1)) for n in sizes]
+        together = batched_kmeans.kmeans(points, counts, rngs(4), restarts=2)
+        for k, (x, cluster) in enumerate(zip(points, together, strict=True)):
+            expected = kernels.kmeans(x, counts[k], rng(k), restarts=2)
+            assert sorted(cluster.unique().tolist()) == list(range(counts[k]))
+            assert inertia(x, cluster) <= 1.01 * inertia(x, expected) + 1e-6
+
     def test_same_draws_same_starts(self):
         points = [torch.randn(n, 5, generator=rng(n)).double() for n in (70, 12)]
         x, real = batched.padded(points)

@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from fedactive.paper import paper_table
+from fedactive.query import kernels
 from fedactive.query.kernels import (
     draw,
     gradient_seeding,
     k_centre,
     kmeans,
     kmeans_plus_plus,
+    sketch,
     squared_distances,
     top,
     update_centres,
@@ -25,6 +27,12 @@ def inertia(points, cluster) -> float:
     return sum(
         float(((points[cluster == c] - points[cluster == c].mean(0)) ** 2).sum()) for c in cluster.unique()
     )
+
+
+def wide_points(n: int, d: int, noise: float = 0.3) -> torch.Tensor:
+    """Features as of a pretrained model: they vary in 20 directions, and a little in all."""
+    few = torch.randn(n, 20, generator=rng(n)) @ torch.randn(20, d, generator=rng(d)) / d**0.5
+    return few + noise * torch.randn(n, d, generator=rng(n + d)) / d**0.5
 
 
 @st.composite
@@ -137,6 +145,45 @@ class TestKMeans:
         assert kmeans(points, 1, rng()).tolist() == [0] * 5
         assert kmeans(torch.ones(4, 2), 4, rng()).shape == (4,)
         assert sorted(kmeans(torch.randn(9, 3, generator=rng()), 9, rng()).tolist()) == list(range(9))
+
+    @pytest.mark.parametrize("k", [2, 10, 40])
+    def test_wide_points_as_good_as_scikit_learn(self, k):
+        points = wide_points(300, 1100)
+        theirs = KMeans(k, n_init=10, random_state=0).fit(points.numpy()).inertia_
+        assert inertia(points, kmeans(points, k, rng())) < 1.02 * theirs
+
+    @pytest.mark.parametrize(
+        ("d", "seen"), [(kernels.WIDE, kernels.WIDE), (kernels.WIDE + 1, kernels.SKETCH)]
+    )
+    def test_only_wide_points_are_sketched(self, monkeypatch, d, seen):
+        widths = []
+        original = kernels.kmeans_plus_plus
+
+        def spy(points, *others):
+            widths.append(points.shape[1])
+            return original(points, *others)
+
+        monkeypatch.setattr(kernels, "kmeans_plus_plus", spy)
+        kmeans(wide_points(30, d), 3, rng())
+        assert widths == [seen]
+
+    def test_a_sketch_keeps_the_directions_that_matter(self):
+        points = wide_points(300, 1100, noise=0.02)
+        points -= points.mean(0)
+        small = sketch(points, rng())
+        assert small.shape == (300, kernels.SKETCH)
+        whole, kept = (squared_distances(x, x) for x in (points, small))
+        assert torch.allclose(whole, kept, rtol=0.05, atol=0.05 * float(whole.mean()))
+        exact = torch.linalg.svdvals(points)[:20]
+        assert torch.allclose(torch.linalg.svdvals(small)[:20], exact, rtol=0.01)
+
+    def test_wide_duplicates_and_extremes(self):
+        few = torch.zeros(9, 1100)
+        few[3:6, 0], few[6:, 1] = 1.0, 2.0
+        assert len(kmeans(few, 3, rng()).unique()) == 3
+        assert len(kmeans(few, 5, rng()).unique()) == 3
+        assert kmeans(few[:1], 1, rng()).tolist() == [0]
+        assert kmeans(torch.ones(4, 1100), 4, rng()).shape == (4,)
 
     def test_empty_clusters_go_to_the_farthest_points(self):
         points = torch.tensor([[0.0], [1.0], [10.0], [4.0]])

@@ -61,7 +61,10 @@ def test_every_table_is_the_same_from_either(stored, results, name):
 
 
 def test_a_real_run_comes_back_whole(small, tmp_path, results):
-    experiments = [small(strategy="logo"), small(strategy="random", alpha=float("inf"))]
+    experiments = [
+        small(strategy="logo", model="cnn4"),
+        small(strategy="random", model="cnn4", alpha=float("inf")),
+    ]
     folders = [result.folder for result in run_all(experiments)]
     export(folders, results)
     for folder, back in zip(folders, runs_of(results), strict=True):
@@ -81,6 +84,18 @@ def test_a_real_run_comes_back_whole(small, tmp_path, results):
         assert {key: back.labelled(2)[key] for key in counts.index} == counts.to_dict()
         assert back.labelled(2).sum() == counts.sum()
     assert str(tmp_path) not in (results / FILE).read_bytes().decode("latin-1")  # nobody's paths
+
+
+def test_budgets_in_labels_and_in_percent_stand_in_one_file(small, tmp_path, results):
+    counted = small(strategy="random", budget="7/client", rounds=2, fl_rounds=1)
+    folders = [result.folder for result in run_all([counted, replace(counted, budget=2.0, rounds=1)])]
+    export(folders, results)
+    back = {run.settings["budget"]: run for run in runs_of(results)}
+    assert back.keys() == {"7/client", 2.0}
+    assert {run.identity for run in back.values()} == {read_run(folder).identity for folder in folders}
+    assert [r.labelled for r in back["7/client"].al_rounds] == [21, 42]
+    export([folders[1]], tmp_path / "percent")
+    assert pq.read_schema(tmp_path / "percent" / FILE).field("budget").type == pa.float64()  # as ever
 
 
 def test_more_runs_are_added_and_longer_ones_replace(store, runs, results, tmp_path):

@@ -126,7 +126,7 @@ def command(folder, workers):
     """A run of a few seconds."""
     flags = {
         "dataset": "digits", "strategy": "logo", "clients": 3, "rounds": 3, "fl-rounds": 6, "local-epochs": 2,
-        "local-only-epochs": 20, "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
+        "local-only-epochs": 20, "model": "mlp", "augment": "none", "workers": workers, "runs-dir": folder, "device": "cpu",
     }  # fmt: skip
     return ["run", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
 
@@ -217,13 +217,13 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_takes_over(interrupt
 
 
 def test_a_full_disk_is_reported_and_nothing_is_lost(interrupted, tmp_path):
-    """The system refuses files larger than 100 kB: a real error in the middle of writing a checkpoint."""
+    """The system refuses files larger than 30 kB: a real error in the middle of writing a checkpoint."""
     experiment, folder = interrupted
     before = (folder / "checkpoint.pt").read_bytes()
     script = (
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n" + EAGER
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n" + EAGER
     )
     config = tmp_path / "experiment.toml"
     config.write_text(experiment.to_toml())

@@ -26,6 +26,18 @@ def test_the_grid_is_every_combination_and_a_selector_is_only_for_those_that_hav
         expand({"seed": []})
 
 
+def test_budgets_of_both_kinds_and_first_strategies_are_settings_like_others():
+    values = {"budget": ["5", "7/client"], "first": ["random", "typiclust"], "strategy": "margin"}
+    grid = expand(values | {"rounds": "3"})
+    assert [(e.budget, e.first) for e in grid] == [
+        (5.0, "random"), (5.0, "typiclust"), ("7/client", "random"), ("7/client", "typiclust"),
+    ]  # fmt: skip
+    with pytest.raises(
+        ConfigurationError, match="first: 'logo' was given, allowed is a strategy that needs no model: fed"
+    ):
+        expand({"first": ["random", "logo"]})
+
+
 def test_options_are_only_for_strategies_that_have_some():
     grid = expand(
         {"strategy": ["logo", "random"], "strategy_options": ["micro=margin", "micro=entropy"], "seed": 1}

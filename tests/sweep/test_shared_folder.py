@@ -35,7 +35,7 @@ def start(folder, name, **flags):
     """Start a grid whose output goes to files, to be read while it runs."""
     small = {
         "dataset": "digits", "clients": 3, "rounds": 2, "fl-rounds": 2, "local-epochs": 1, "local-only-epochs": 4,
-        "augment": "none", "device": "cpu", "workers": 1, "jobs": 1, "runs-dir": folder / "runs",
+        "model": "mlp", "augment": "none", "device": "cpu", "workers": 1, "jobs": 1, "runs-dir": folder / "runs",
     }  # fmt: skip
     options = [word for flag, value in (small | flags).items() for word in (f"--{flag}", str(value))]
     with (folder / f"{name}.out").open("w") as out, (folder / f"{name}.err").open("w") as err:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,10 +27,10 @@ MARKERS = "osD^vPX"
 
 
 def learning_curves(folders: Sequence[str | Path]) -> pd.DataFrame:
-    """Make a row for each run and AL round: `setting, strategy, seed, al_round, labelled, accuracy`.
+    """Make a row for each run and AL round: `setting, strategy, seed, al_round, labelled, labels, accuracy`.
 
-    `labelled` and `accuracy` are percent. The setting says what differs between the runs besides strategy
-    and seed; it is empty if nothing does.
+    `labelled` and `accuracy` are percent, `labels` are counted. The setting says what differs between the
+    runs besides strategy and seed; it is empty if nothing does.
     """
     return read_runs(folders).curves
 
@@ -40,9 +41,29 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(table.columns[-1], ascending=False)
 
 
-def labelled_by_round(curves: pd.DataFrame) -> pd.Series:
-    """Compute the share of labelled samples in percent; it stays the same once samples run out."""
-    return curves.groupby("al_round")["labelled"].mean()
+@dataclass(frozen=True)
+class Axis:
+    """What curves are drawn over."""
+
+    column: str  # of the curves
+    title: str
+    short: str  # for a table
+
+    def by_round(self, curves: pd.DataFrame) -> pd.Series:
+        """Compute how much is labelled after each AL round; it stays the same once samples run out."""
+        return curves.groupby("al_round")[self.column].mean()
+
+    def headings(self, values: np.ndarray) -> list[str]:
+        return percents(values) if self is PERCENT else [f"{value:.0f}" for value in values]
+
+
+PERCENT = Axis("labelled", "labelled (% of all samples)", "labelled (%)")
+LABELS = Axis("labels", "labels of all clients", "labels")
+
+
+def axis_of(curves: pd.DataFrame) -> Axis:
+    """Return the axis in which the budgets were given: the number of labels if all count them, or percent."""
+    return LABELS if "counted" in curves and curves["counted"].all() else PERCENT
 
 
 def percents(values: np.ndarray) -> list[str]:
@@ -60,7 +81,8 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
         means = mean_curves(curves)
         # By sorted names, so that a strategy looks the same in every picture of the same strategies.
         style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
-        labelled = labelled_by_round(curves)
+        axis = axis_of(curves)
+        labelled = axis.by_round(curves)
         for name, row in means.iterrows():
             colour, marker = style[str(name)]
             seeds = curves[curves["strategy"] == name].groupby("al_round")["accuracy"]
@@ -85,7 +107,7 @@ def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
                 fontweight="bold",
                 annotation_clip=False,
             )
-        axes.set(title=title, xlabel="labelled (% of all samples)", ylabel="test accuracy (%)")
+        axes.set(title=title, xlabel=axis.title, ylabel="test accuracy (%)")
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedactive.analysis.diversity import Counts
+from fedactive.captions import setting_labels, strategy_label
 from fedactive.errors import RunError
-from fedactive.experiment import setting_labels, strategy_label
 from fedactive.record.finding import find_runs
 from fedactive.record.schema import METRICS
 from fedactive.record.stored import DEFAULTS, StoredRun, drop_copies
@@ -25,7 +25,8 @@ class Runs:
     """Finished runs; the column `run` is always the run's name."""
 
     configuration: pd.DataFrame  # one row per run: all settings, `label, setting`, where, hardware, dates
-    # `run, setting, strategy, seed, al_round, labels, labelled`, and a column per metric; NaN: unknown
+    # `run, setting, strategy, seed, counted, al_round, labels, labelled`, and a column per metric; NaN where
+    # it is unknown
     curves: pd.DataFrame
     queried: dict[str, Counts]  # labels by AL round, client and class, of the runs where they are known
     seconds: pd.DataFrame  # by `run, al_round`, a column per phase
@@ -98,4 +99,6 @@ def _curves(runs: Mapping[str, StoredRun], configuration: pd.DataFrame) -> pd.Da
     ]
     curves = pd.DataFrame(rows, columns=["run", "al_round", "labels", "labelled", *METRICS])
     who = configuration[["run", "setting", "label", "seed"]].rename(columns={"label": "strategy"})
+    # Is the budget a number of labels, and not percent?
+    who["counted"] = [isinstance(budget, str) for budget in configuration["budget"]]
     return who.merge(curves, on="run", validate="one_to_many")

@@ -71,7 +71,7 @@ def compare(
     Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
     such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
     """
-    from fedactive.analysis.curves import learning_curves
+    from fedactive.analysis.curves import axis_of, learning_curves
     from fedactive.cli.tables import print_accuracy
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.sweep.comparison import Comparison, report_failures
@@ -97,7 +97,8 @@ def compare(
         wanted = curves["run"].map({e.folder.resolve().name: e.rounds for e in done})
         for setting, table in curves[curves["al_round"] <= wanted].groupby("setting"):
             where = f"{setting!s}: " if setting else ""
-            print_accuracy(table, f"{where}test accuracy (%) by % labelled, mean ± deviation over seeds")
+            by = axis_of(table).title
+            print_accuracy(table, f"{where}test accuracy (%) by {by}, mean ± deviation over seeds")
         print(f"now: fedactive report {quote(done[0].runs_dir)} -o report.html")
     report_failures(finished)
 

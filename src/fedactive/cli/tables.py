@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedactive.analysis.curves import labelled_by_round, mean_curves, percents
+from fedactive.analysis.curves import axis_of, mean_curves
 from fedactive.experiment import LAST_FL_ROUNDS
 from fedactive.record.state import divergence
 
@@ -49,14 +49,14 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
     def cell(seeds: pd.Series) -> str:
         return f"{seeds.mean():.1f}" + (f" ±{seeds.std():.1f}" if len(seeds) > 1 else "")
 
-    means = mean_curves(curves)
+    means, axis = mean_curves(curves), axis_of(curves)
     cells = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc=cell)
     # As text: names of datasets may be paths, with brackets in them.
     table = Table(
         title=Text(title), caption="accuracy: mean over the last FL rounds of an AL round, five at most"
     )
     table.add_column("strategy")
-    for column in ("seeds", *percents(labelled_by_round(curves)[means.columns].to_numpy())):
+    for column in ("seeds", *axis.headings(axis.by_round(curves)[means.columns].to_numpy())):
         table.add_column(column, justify="right")
     for name, row in cells.reindex(means.index).fillna("").iterrows():
         seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()

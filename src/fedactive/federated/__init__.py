@@ -11,6 +11,7 @@ from fedactive.federated.algorithm import (
     make_algorithm,
     register,
 )
+from fedactive.federated.closed_form import ClosedForm
 from fedactive.federated.weights import Weights, weighted_mean, zeros_like
 from fedactive.options import option
 from fedactive.registry import ALGORITHMS
@@ -18,6 +19,7 @@ from fedactive.registry import ALGORITHMS
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "ClosedForm",
     "Server",
     "State",
     "Terms",

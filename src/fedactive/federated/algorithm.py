@@ -80,6 +80,9 @@ class Algorithm(ABC):
     summary: ClassVar[str]  # one line for `fedactive algorithms`
     paper: ClassVar[str]
 
+    models: ClassVar[tuple[str, ...]] = ()  # the models that it trains; by default any
+    fl_rounds: ClassVar[int | None] = None  # that it needs in an AL round; by default as many as were chosen
+
     # --- at the beginning of an AL round
 
     def start(self, weights: Weights, parameters: Sequence[str]) -> State:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedactive.federated.algorithm import Algorithm, Server, State, Trajectory
+from fedactive.federated.closed_form import ClosedForm
 from fedactive.federated.weights import Weights
 
 PARAMETERS = ("layer.weight", "head.bias")
@@ -22,6 +23,14 @@ PARAMETERS = ("layer.weight", "head.bias")
 def check_algorithm(algorithm: Algorithm) -> None:
     """Run an algorithm for a few FL rounds; AssertionError says what it breaks."""
     global_state = torch.random.get_rng_state()
+    if isinstance(algorithm, ClosedForm):
+        check_sums(algorithm)
+    else:
+        check_steps(algorithm)
+    assert torch.equal(global_state, torch.random.get_rng_state()), "torch's global generator was used"
+
+
+def check_steps(algorithm: Algorithm) -> None:
     check_rest(algorithm)
     server = algorithm.start_server(example_weights(0), PARAMETERS)
     own = [algorithm.client_start(algorithm.client_view(server)) for _ in range(3)]
@@ -47,7 +56,28 @@ def check_algorithm(algorithm: Algorithm) -> None:
             assert bool(torch.isfinite(value).all()), f"{name} is not finite"
             assert torch.allclose(value, other_way.weights[name], atol=1e-5), "the order of updates matters"
         server = restore_from_checkpoint(after)
-    assert torch.equal(global_state, torch.random.get_rng_state()), "torch's global generator was used"
+
+
+def check_sums(algorithm: ClosedForm) -> None:
+    """Check that clients' sums give the model that their samples give in one place."""
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(30, 4, generator=rng), torch.randint(3, (30,), generator=rng)
+    server = algorithm.start_server({"head.weight": torch.ones(3, 4), "head.bias": torch.ones(3)}, ())
+    form = algorithm.example_update(server)
+    updates = []
+    for samples in torch.arange(30).split([3, 20, 7]):
+        update = call_purely(algorithm.summarise, server, x[samples], y[samples])
+        assert update.samples == len(samples), f"an update counts {update.samples} samples"
+        require_form("an update's weights", update.weights, form.weights)
+        require_groups("an update", update.state, form.state)
+        updates.append(update)
+    whole = algorithm.server_end(server, [algorithm.summarise(server, x, y)], 1).weights
+    for some in (updates, updates[::-1], [*updates, form]):
+        after = call_purely(algorithm.server_end, server, some, 3)
+        require_form("the server's weights", after.weights, server.weights)
+        require_groups("the server", after.state, server.state)
+        for name, value in after.weights.items():
+            assert torch.allclose(value, whole[name], atol=1e-6), f"{name} depends on who has which samples"
 
 
 def check_rest(algorithm: Algorithm) -> None:

@@ -35,7 +35,7 @@ from fedactive.federation import Query, QueryPhase
 from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
-from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES
+from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES, STRATEGIES
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
 SECONDS_BETWEEN_POLLS = 0.05
@@ -52,8 +52,8 @@ class FlowerSimulation(Simulation):
         self.remote = replace(with_whole_paths(experiment), workers=1, device=engine.device.type)
 
     def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        if weights is None:
-            return super().query(al_round, None)
+        if weights is None or STRATEGIES[self.experiment.strategy].coordinated:
+            return super().query(al_round, weights)  # here, where all clients are
         everyone = range(self.clients)
         phases: list[QueryPhase] = self.send("query", everyone, Server(weights), al_round)
         seconds: dict[str, float] = {}

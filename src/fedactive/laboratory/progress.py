@@ -20,7 +20,8 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
-from fedactive.experiment import Experiment, strategy_label
+from fedactive.captions import strategy_label
+from fedactive.experiment import Experiment
 from fedactive.progress import Progress
 
 SECONDS_BETWEEN_LINES = 20.0

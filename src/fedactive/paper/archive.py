@@ -61,4 +61,4 @@ class Archive:
         rows = [(run.seed, *point) for run in self.find(experiment) for point in run.accuracy.items()]
         table = pd.DataFrame(rows, columns=["seed", "al_round", "accuracy"])
         table = table.dropna(subset="accuracy")  # between sites it may be unknown
-        return table.assign(labelled=table["al_round"] * experiment.budget, **columns)
+        return table.assign(labelled=table["al_round"] * experiment.percent, **columns)

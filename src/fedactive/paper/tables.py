@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def al_round(self) -> int:
-        return round(self.labelled / self.experiment.budget)
+        return round(self.labelled / self.experiment.percent)
 
 
 def cells(
@@ -80,7 +80,7 @@ def _setting_cells(overrides: dict[str, Any]) -> list[Cell]:
         Cell(
             {"setting": setting.number, "dataset": setting.dataset, "strategy": strategy},
             e := setting.experiment(strategy, **overrides),
-            e.rounds * e.budget,
+            e.rounds * e.percent,
             StoredRun.accuracy_in,
             np.nan,
         )
@@ -112,10 +112,10 @@ def _cell(name: str, row: dict[Any, Any], overrides: dict[str, Any]) -> Cell:
 
 def stop_at(experiment: Experiment, percent: float, until: float | None) -> Experiment:
     """Return the experiment that ends at that percent labelled, or at `until` if that is less."""
-    if until is not None and not until >= experiment.budget:  # refuses nan, too
-        raise ConfigurationError("until", until, f"at least one budget, {experiment.budget:g}%")
+    if until is not None and not until >= experiment.percent:  # refuses nan, too
+        raise ConfigurationError("until", until, f"at least one budget, {experiment.percent:g}%")
     percent = percent if until is None else min(percent, until)
-    return replace(experiment, rounds=int(percent / experiment.budget + 1e-9))
+    return replace(experiment, rounds=int(percent / experiment.percent + 1e-9))
 
 
 def table(name: str, archive: Archive, **chosen: Any) -> pd.DataFrame:

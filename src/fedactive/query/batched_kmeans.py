@@ -9,7 +9,8 @@ from torch import Tensor
 
 from fedactive.query import kernels
 from fedactive.query.batched import MOST_NUMBERS, Rngs, in_groups, mask, one_by_one, padded, rows
-from fedactive.query.kernels import ITERATIONS, RESTARTS, cluster_means, draw, trials
+from fedactive.query.cores import each_on_a_core
+from fedactive.query.kernels import ITERATIONS, RESTARTS, SHORT, WIDE, cluster_means, draw, sketch, trials
 
 CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for the GPU
 
@@ -17,6 +18,8 @@ CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for
 def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -> list[Tensor]:
     """Run `kernels.kmeans` for each client: the cluster of each of its points."""
     if one_by_one(points):
+        if points[0].shape[1] > WIDE:
+            return each_on_a_core(kernels.kmeans, points, counts, rngs)
         return list(map(kernels.kmeans, points, counts, rngs))
     costs = [
         RESTARTS * (4 * k * x.shape[1] + 3 * trials(k) * len(x)) + x.numel()
@@ -61,26 +64,39 @@ def kmeans(
 ) -> list[Tensor]:
     """Batch `kernels.kmeans`; runs that have converged stand still until all have."""
     x, real = padded(points)
-    clients, _, d = x.shape
-    size, most = real.sum(1, keepdim=True), max(counts)
-    x = (x - (x.sum(1) / size)[:, None]) * real[:, :, None]
+    size, used = real.sum(1)[:, None, None], mask(counts, max(counts), x.device)
+    x = (x - x.sum(1, keepdim=True) / size) * real[:, :, None]
+    if x.shape[2] <= WIDE:
+        best = lloyd(x, real, used, kmeans_plus_plus(x, real, counts, rngs, restarts), tolerance)
+    else:
+        sketches = [sketch(own[: len(p)], rng) for own, p, rng in zip(x, points, rngs, strict=True)]
+        small, _ = padded(sketches)
+        starts = kmeans_plus_plus(small, real, counts, rngs, restarts)
+        best = lloyd(small, real, used, starts, tolerance, SHORT)
+        for part in (small, x):
+            means, _ = update_centres(part, real, best[:, None], torch.zeros_like(best[:, None]), used)
+            best = lloyd(part, real, used, means, tolerance)
+    return [best[k, : len(part)] for k, part in enumerate(points)]
+
+
+def lloyd(
+    x: Tensor, real: Tensor, used: Tensor, centres: Tensor, tolerance: float, gain: float = 0.0
+) -> Tensor:
+    """Batch `kernels.lloyd` from centres (clients, restarts, k, d); the clusters of each one's best run."""
     norms = (x * x).sum(2)
-    stop = tolerance * norms.sum(1, keepdim=True) / (size * d)
-    used = mask(counts, most, x.device)
-    centres = kmeans_plus_plus(x, real, counts, rngs, restarts)
-    last = torch.full((clients, restarts), torch.inf, dtype=torch.float64, device=x.device)
+    stop = tolerance * norms.sum(1, keepdim=True) / (real.sum(1, keepdim=True) * x.shape[2])
+    last = torch.full(centres.shape[:2], torch.inf, dtype=torch.float64, device=x.device)
     shift, done = last, torch.zeros_like(last, dtype=torch.bool)
     for iteration in range(ITERATIONS):
         cluster, distance = nearest_centres(x, norms, real, centres, used)
         inertia = distance.sum(2, dtype=torch.float64)
         moved, empty = update_centres(x, real, cluster, distance, used)
-        done |= (inertia >= last) | ((shift <= stop) & ~empty.any(2))
+        done |= (inertia >= (1 - gain) * last) | ((shift <= stop) & ~empty.any(2))
         if iteration % CHECK_EVERY == CHECK_EVERY - 1 and bool(done.all()):
             break
         moved = torch.where(done[:, :, None, None], centres, moved)
         shift, last, centres = ((moved - centres) ** 2).sum((2, 3)), inertia, moved
-    best = cluster.take_along_dim(inertia.argmin(1)[:, None, None], 1)[:, 0]
-    return [best[k, : len(part)] for k, part in enumerate(points)]
+    return cluster.take_along_dim(inertia.argmin(1)[:, None, None], 1)[:, 0]
 
 
 def nearest_centres(

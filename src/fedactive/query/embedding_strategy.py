@@ -8,11 +8,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedactive.query.cores import each_on_a_core
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection
 
@@ -20,6 +22,8 @@ from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selectio
 @dataclass(frozen=True)
 class EmbeddingStrategy(BatchedStrategy, OneModelStrategy):
     """Abstract: a strategy on embeddings of length 1."""
+
+    needs_model = False
 
     @abstractmethod
     def choose_of(
@@ -30,9 +34,10 @@ class EmbeddingStrategy(BatchedStrategy, OneModelStrategy):
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        chosen = []
-        for pool, count, rng in zip(pools, counts, rngs, strict=True):
-            views = pool.unlabelled(self.selector), pool.labelled(self.selector)
-            unlabelled, labelled = (F.normalize(view.embeddings) for view in views)
-            chosen.append(self.choose_of(unlabelled, labelled, pool.classes, count, rng))
-        return chosen
+        def choose_one(unlabelled: Tensor, labelled: Tensor, *rest: Any) -> Selection:
+            return self.choose_of(F.normalize(unlabelled), F.normalize(labelled), *rest)
+
+        unlabelled = [pool.unlabelled(self.selector).embeddings for pool in pools]
+        labelled = [pool.labelled(self.selector).embeddings for pool in pools]
+        classes = [pool.classes for pool in pools]
+        return each_on_a_core(choose_one, unlabelled, labelled, classes, counts, rngs)

@@ -48,6 +48,10 @@ class Strategy(ABC):
     paper: ClassVar[str]
     # Whose models may choose: ("none",), ("both",), or any of "global" and "local", the default first.
     selectors: ClassVar[tuple[str, ...]]
+    # False if it looks only at where samples lie: then it may choose in AL round 1 (`--first`).
+    needs_model: ClassVar[bool] = True
+    # True if clients agree on a choice through the server: then the others' pools matter, too.
+    coordinated: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -66,7 +70,10 @@ class Strategy(ABC):
     def select_all(
         self, pools: Sequence[Pool], budget: int, rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        """Choose for each client what `select` would, up to rounding; other clients' pools do not matter."""
+        """Choose for each client what `select` would, up to rounding; other clients' pools do not matter.
+
+        They do to a strategy that is `coordinated`.
+        """
         return [self.select(pool, budget, rng) for pool, rng in zip(pools, rngs, strict=True)]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +78,7 @@ def _read(path: Path, settings: list[str], rows: list[Row]) -> StoredRun:
         run = StoredRun(
             where=path,
             name=str(first["run"]),
-            settings=check_settings({name: first[name] for name in settings}),
+            settings=check_settings({name: _setting(name, first[name]) for name in settings}),
             al_rounds=[_al_round(row) for row in rows],
             facts={name: first[name] for name in FACTS},
             samples=first["samples"],
@@ -86,6 +87,14 @@ def _read(path: Path, settings: list[str], rows: list[Row]) -> StoredRun:
     except DAMAGE as error:
         raise DamagedError(path, f"has {first['run']}, which cannot be read: {explain(error)}") from None
     return check_run(run)
+
+
+def _setting(name: str, value: Any) -> Any:
+    """Return a setting as a run has it: a number that was written as text, beside budgets of 10/client."""
+    if isinstance(value, str) and isinstance(DEFAULTS.get(name), float):
+        with suppress(ValueError):
+            return float(value)
+    return value
 
 
 def _al_round(row: Row) -> ALRound:
@@ -107,7 +116,12 @@ def _floats(values: Iterable[float | None]) -> list[float]:
 
 def write_results(runs: Iterable[StoredRun], folder: Path) -> None:
     rows = [row for run in sorted(runs, key=lambda run: run.name) for row in _rows(run)]
-    schema = pa.schema(results_columns(DEFAULTS), metadata=FORMAT)
+    # A budget may be text: 10/client. Where it is, those in percent are written as text, too.
+    texts = {name for name in DEFAULTS if any(isinstance(row[name], str) for row in rows)}
+    for row in rows:
+        row.update({name: str(row[name]) for name in texts})
+    defaults = {name: str(value) if name in texts else value for name, value in DEFAULTS.items()}
+    schema = pa.schema(results_columns(defaults), metadata=FORMAT)
     buffer = io.BytesIO()
     table = pa.Table.from_pylist(rows, schema)
     pq.write_table(table, buffer, compression="zstd", compression_level=9, write_page_checksum=True)

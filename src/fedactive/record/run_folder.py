@@ -35,7 +35,7 @@ from fedactive.files import read_json, write_atomically, write_json, write_parti
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
 from fedactive.record.state import State, round_accuracy
-from fedactive.registry import REGISTRIES
+from fedactive.registry import REGISTRIES, STRATEGIES
 
 FORMAT = 1
 LOCK = ".lock"  # held by the process that runs
@@ -189,6 +189,8 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
         name, options = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         origin[f"{registry.kind}_code"] = registry.code_of(name, options)
         titles[f"{registry.kind}_code"] = f"{registry.kind} {name}"
+    origin["first_code"] = STRATEGIES.code_of(experiment.first)
+    titles["first_code"] = f"strategy {experiment.first}"
     for start in earlier_starts(experiment.folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
@@ -206,8 +208,8 @@ def first_round_file(experiment: Experiment) -> Path:
 
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:
-    """Return the origin of AL round 1, which no strategy affects; empty where the data are not known."""
-    parts = (origin["data"], origin["algorithm_code"], origin["model_code"])
+    """Return the origin of AL round 1; empty where the data are not known."""
+    parts = (origin["data"], origin["algorithm_code"], origin["model_code"], origin["first_code"])
     return " ".join(filter(None, parts)) if origin["data"] else ""
 
 

@@ -121,7 +121,8 @@ class StoredRun:
     def percent_labelled(self, al_round: ALRound) -> float:
         """Return the share of labelled samples; if their number is unknown, as if none ran out."""
         if self.samples is None:
-            return float(al_round.al_round * dict(self.identity)["budget"])
+            budget = dict(self.identity)["budget"]
+            return math.nan if isinstance(budget, str) else float(al_round.al_round * budget)
         return 100 * al_round.labelled / self.samples
 
     @cached_property

@@ -75,6 +75,14 @@ def test_a_number_beside_the_weights_arrives(small, tmp_path):
     assert all(reply.state["path"]["length"].shape == () for _, reply in sent)
 
 
+def test_sums_without_weights_arrive_and_one_round_is_enough(small, tmp_path):
+    experiment = small(algorithm="ridge", model="linear", strategy="margin", rounds=2, fl_rounds=20)
+    lab, field, sent = run_both(experiment, tmp_path)
+    assert_same_server(lab, field)
+    assert len(sent) == 2 * len(NAMES)
+    assert all(reply.weights == {} and set(reply.state) == {"sums"} for _, reply in sent)
+
+
 @final
 @dataclasses.dataclass(frozen=True)
 class Echo(Algorithm):
@@ -138,13 +146,24 @@ SPOILT = {
     "another shape": ("fednova", {"path": {"length": torch.ones(1)}}, "do not fit the model: length"),
     "missing": ("fednova", {}, "other groups of tensors"),
     "one too many": ("fedavg", {"more": {"x": torch.ones(1)}}, "other groups of tensors"),
+    "sums of nothing": (
+        "ridge",
+        {
+            "sums": {
+                "squares": torch.full((65 * 66 // 2,), -9.0, dtype=torch.double),
+                "classes": torch.ones(10, 65, dtype=torch.double),
+            }
+        },
+        "make the model infinite",
+    ),
     "of control": ("scaffold", {"control": {"x": torch.ones(1)}}, "missing"),
 }
 
 
 @pytest.mark.parametrize(("algorithm", "state", "reason"), SPOILT.values(), ids=SPOILT)
 def test_tensors_of_the_algorithm_are_checked(small, tmp_path, algorithm, state, reason):
-    experiment = small(algorithm=algorithm, strategy="random", rounds=1, fl_rounds=1)
+    model = "linear" if algorithm == "ridge" else "cnn4"
+    experiment = small(algorithm=algorithm, model=model, strategy="random", rounds=1, fl_rounds=1)
     transport = loopback(experiment, tmp_path)
 
     def spoil(k, request, reply):

@@ -226,6 +226,21 @@ def test_without_enough_sites_a_round_waits(small, tmp_path):
     assert [(q.al_round, q.fl_round) for q in again] == [(1, 0), (1, 0)]
 
 
+def test_a_budget_in_labels_and_a_strategy_for_the_first_round(small, digits, tmp_path):
+    """As in the laboratory: so many at each site, and the first ones are chosen, too."""
+    experiment = small(rounds=2, fl_rounds=1, strategy="random", first="medoids", budget="7/client")
+    transport = loopback(experiment, tmp_path)
+    result = run_plan(plan_of(experiment, tmp_path), transport, NAMES)
+    assert result.selections.groupby(["al_round", "client"]).size().tolist() == [7] * 6
+    asked = [trainer.site_run.queries.find(1) for trainer in transport.trainers]
+    assert [query["strategy"] for query in asked] == ["medoids"] * 3
+    inside = laboratory.run(experiment).selections
+    pools = split(experiment, digits.train_labels, 10).pools
+    for k, query in enumerate(asked):
+        mine = inside[(inside["al_round"] == 1) & (inside["client"] == k)]["sample"]
+        assert sorted(pools[k][query["samples"]]) == sorted(mine)
+
+
 # ------------------------------------------------------------------------------------- the end of a round
 
 

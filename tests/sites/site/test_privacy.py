@@ -194,7 +194,7 @@ def test_what_was_sent_in_the_clear_stays_known(small, tmp_path, monkeypatch, ca
 
 def site_asked_to_train(small, tmp_path):
     """A site with labels, and a function that asks it about this model, changed in some ways."""
-    experiment = small(strategy="random")
+    experiment = small(strategy="random", model="cnn4")
     transport = loopback(experiment, tmp_path)
     trainer = transport.trainers[0]
     card = DATASETS["digits"]
@@ -284,7 +284,7 @@ OTHER_QUESTIONS = {
 
 def test_a_site_sends_no_variates_beside_covered_weights(small, tmp_path):
     trainer, ask = site_asked_to_train(small, tmp_path)
-    scaffold = with_other(algorithm="scaffold")(small(strategy="random"))
+    scaffold = with_other(algorithm="scaffold")(small(strategy="random", model="cnn4"))
     assert ask(trainer, **scaffold) == Reply(problem=1 + PROBLEMS.index(OTHER_VERSION))
 
 
@@ -293,7 +293,7 @@ def test_another_question_gets_other_noise_which_counts(small, tmp_path, caplog,
     """Or the difference of the two answers would have none."""
     caplog.set_level("INFO")
     trainer, ask = site_asked_to_train(small, tmp_path)
-    first, second = ask(trainer), ask(trainer, **other(small(strategy="random")))
+    first, second = ask(trainer), ask(trainer, **other(small(strategy="random", model="cnn4")))
     assert first.problem == second.problem == 0
     assert distance(first, second) > 1000
     assert "2 updates sent: " in caplog.text

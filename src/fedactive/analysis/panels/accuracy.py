@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedactive.analysis.charts import Line, line_chart
-from fedactive.analysis.curves import labelled_by_round, percents
+from fedactive.analysis.curves import PERCENT, axis_of
 from fedactive.analysis.panels import Sortable, TableCell
 from fedactive.analysis.significance import confidence_band
 from fedactive.record.schema import METRICS
@@ -18,9 +18,9 @@ RESAMPLES = 1000  # more would move the ends of a band by less than the width of
 
 
 def band_of(curves: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Compute mean and band of every point of the curves, with the share that was labelled by then."""
+    """Compute mean and band of every point of the curves, with how much was labelled by then."""
     point = ["setting", "strategy", "al_round"]
-    labelled = curves.groupby(point, as_index=False)["labelled"].mean()
+    labelled = curves.groupby(point, as_index=False)[["labelled", "labels", "counted"]].mean()
     return confidence_band(curves, rng=rng, resamples=RESAMPLES).merge(labelled, on=point)
 
 
@@ -28,11 +28,12 @@ def band_chart(
     band: pd.DataFrame, styles: dict[str, int], title: str, y: str, **options: Any
 ) -> Markup | None:
     """Draw the curves; None if there are none."""
+    axis = axis_of(band)
     lines = [
-        Line(str(name), styles[str(name)], *(part[k].tolist() for k in ("labelled", "mean", "low", "high")))
+        Line(str(name), styles[str(name)], *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
         for name, part in band.sort_values("al_round").groupby("strategy")
     ]
-    return Markup(line_chart(lines, title, "labelled (% of all samples)", y, **options)) if lines else None
+    return Markup(line_chart(lines, title, axis.title, y, **options)) if lines else None
 
 
 def band_note(curves: pd.DataFrame) -> str:
@@ -62,7 +63,8 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
     shown = mean.map(lambda m: float(f"{m:.1f}"))  # `round` takes 68.55, which is less in binary, for 68.6
     ranks = shown.rank(method="dense", ascending=False)
     ranks.loc[:, shown.nunique() < 2] = np.nan  # all are equal, as in round 1
-    labelled = labelled_by_round(curves)
+    axis = axis_of(curves)
+    labelled = axis.by_round(curves)
     rounds = curves.groupby("strategy")["al_round"].max()
     seeds = curves.groupby("strategy")["seed"].nunique()
     rows = []
@@ -76,23 +78,25 @@ def accuracy_table(curves: pd.DataFrame) -> Sortable:
                 text += Markup("<small> ({:.0f})</small>").format(n)
             cells.append(TableCell(m, text, {1: "best", 2: "second"}.get(rank, "")))
         rows.append((str(name), cells))
-    return Sortable(["strategy", "seeds", *percents(labelled[mean.columns].to_numpy())], rows)
+    return Sortable(["strategy", "seeds", *axis.headings(labelled[mean.columns].to_numpy())], rows)
 
 
 def metrics_table(curves: pd.DataFrame) -> Sortable:
     """Make the table of all metrics: means over a strategy's runs, each at its end, most accurate first."""
     ends = curves.sort_values("al_round").groupby("run").tail(1).groupby("strategy")
     mean, std = (getattr(ends[list(METRICS)], how)() for how in ("mean", "std"))
-    labelled = ends["labelled"].mean()
+    axis = axis_of(curves)
+    labelled = ends[axis.column].mean()
     rows = []
     for name in mean.sort_values("accuracy", ascending=False).index:
-        cells = [TableCell(labelled[name], f"{labelled[name]:.1f}")]
+        known = labelled[name]
+        cells = [TableCell(known, f"{known:.1f}" if axis is PERCENT else f"{known:.0f}")]
         for metric, entry in METRICS.items():
             m, s = mean.loc[name, metric], std.loc[name, metric]
             text = _mean_and_spread(entry.show(m), "" if np.isnan(s) else entry.show(s))
             cells.append(TableCell(m, text))
         rows.append((str(name), cells))
-    return Sortable(["strategy", "labelled (%)", *(entry.heading for entry in METRICS.values())], rows)
+    return Sortable(["strategy", axis.short, *(entry.heading for entry in METRICS.values())], rows)
 
 
 def _mean_and_spread(mean: str, spread: str) -> Markup:

@@ -47,16 +47,19 @@ class ProbCover(EmbeddingStrategy):
 
 
 def cover(near: Tensor, covered: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Choose greedily; `near` (n, n) says who is in whose ball. Return positions, and how many each adds."""
-    gain = (near & ~covered).sum(1).float()
+    """Choose greedily; `near` (n, n) says who (row) is in whose ball (column).
+
+    Return positions, and how many samples each adds.
+    """
+    gain = near[~covered].sum(0)
     chosen = torch.empty(count, dtype=torch.long, device=near.device)
     gains = torch.empty(count, device=near.device)
     for step in range(count):
         best = gain.argmax()
         chosen[step], gains[step] = best, gain[best]
-        new = near[best] & ~covered
+        new = near[:, best] & ~covered
         covered = covered | new
-        gain -= near[:, new].sum(1)
+        gain -= near[new].sum(0)
         gain[chosen[: step + 1]] = -1
     return chosen, gains
 

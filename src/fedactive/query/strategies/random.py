@@ -19,6 +19,7 @@ class Random(Strategy):
     summary = "samples drawn uniformly, without a model"
     paper = "baseline"
     selectors = ("none",)
+    needs_model = False
 
     @property
     def needs(self) -> frozenset[str]:

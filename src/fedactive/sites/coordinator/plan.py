@@ -14,6 +14,7 @@ from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import make_algorithm, sends_more_than_weights
 from fedactive.options import check_all, option, options_of, parse
+from fedactive.registry import STRATEGIES
 from fedactive.sites.card import read_card
 
 LABELLING, TRAINING, PRIVACY = "Labelling", "Training between sites", "Privacy"
@@ -84,6 +85,10 @@ class FieldPlan:
         for field in ("backbone", "image_size", "weights"):
             if (given := getattr(e, field)) != (default := getattr(Experiment, field)):
                 raise ConfigurationError(field, given, f"{default!r} between sites")
+        for field in ("strategy", "first"):
+            if STRATEGIES[getattr(e, field)].coordinated:
+                allowed = "one with which each site chooses by itself"
+                raise ConfigurationError(field, getattr(e, field), allowed)
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         algorithm = make_algorithm(e.algorithm, e.algorithm_options)

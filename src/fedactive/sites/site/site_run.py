@@ -111,11 +111,11 @@ class SiteRun:
         if query is None:
             self.recall(al_round - 1, own={})
             there = to_device(weights, self.engine.device) if weights else None
-            phase = self.client.query(self.engine, al_round, there)
+            experiment, phase = self.client.experiment, self.client.query(self.engine, al_round, there)
             samples = phase.queries[0].samples
             query = {
                 "samples": samples.tolist(),
-                "strategy": self.client.experiment.strategy if there else "random",  # without a model
+                "strategy": experiment.strategy if there else experiment.first,
                 "overlap": overlap,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
