@@ -46,7 +46,7 @@ ROOMS = {
     "analysis": BASE | {"captions", "data", "experiment", "record"},
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
-    "export": LOOP | {"laboratory", "sites"},
+    "export": LOOP | {"captions", "laboratory", "sites"},
     "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
     "__init__": {"experiment", "export", "laboratory", "progress"},

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedactive.captions import strategy_label
 from fedactive.data.soundness import form
-from fedactive.experiment import strategy_label
 from fedactive.export.run_model import RunModel
 from fedactive.export.usage import how_to_use
 from fedactive.federated.weights import Weights
@@ -63,7 +63,8 @@ def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     options = f" ({e.algorithm_options})" if e.algorithm_options else ""
     yield "federated learning", f"{rounds(e.fl_rounds)} with {e.algorithm}{options} in each of these"
     if not model.plan:
-        yield "partition", f"alpha {e.alpha:g}, rho {e.rho:g} ({e.partition})"
+        drawn = f"alpha {e.alpha:g}, rho {e.rho:g} ({e.partition})"
+        yield "partition", "as the data have it" if e.partition == "given" else drawn
     details = filter(None, (e.model_options, "from published weights" if e.weights == "pretrained" else ""))
     yield "model", ", ".join((e.model, *details))
     if model.description.takes_images:
