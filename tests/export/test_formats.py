@@ -218,7 +218,7 @@ def test_nor_one_of_another_model_than_was_trained(trained, place, tmp_path):
         for file in parts:
             features = np.load(file)
             np.save(file, np.ascontiguousarray(features[::-1]))
-        with pytest.raises(RunError, match="the whole model agrees with training on"):
+        with pytest.raises(RunError, match="the whole model does not compute what was trained"):
             write_model(folder, tmp_path / "model.pt", Silent())
     finally:
         for file, content in before.items():

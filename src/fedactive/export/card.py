@@ -11,6 +11,7 @@ from fedactive.captions import strategy_label
 from fedactive.data.soundness import form
 from fedactive.export.run_model import RunModel
 from fedactive.export.usage import how_to_use
+from fedactive.export.verify import Differences
 from fedactive.federated.weights import Weights
 from fedactive.record.run_reader import read_run
 from fedactive.record.stored import ALRound, StoredRun
@@ -20,13 +21,12 @@ from fedactive.sites.site.privacy import DELTA, Cover, epsilon, rho_of
 Rows = Iterable[tuple[str, ...]]
 
 
-def model_card(model: RunModel, file: str, sha256: str, difference: float) -> str:
-    """Write the card of `file`, whose content has that hash and whose probabilities differ by so much."""
+def model_card(model: RunModel, file: str, sha256: str, differences: Differences) -> str:
+    """Write the card of `file`, whose content has that hash."""
     run = read_run(model.folder)
     al_round = run.al_rounds[model.al_round - 1]
     d = model.description
     what = f"{d.model} on features of images by {d.backbone}" if d.backbone else d.model
-    compared = "images that were drawn at random" if model.plan else "test samples"
     sections = [
         f"# {file}",
         f"A model ({what}) that tells {len(d.classes)} classes apart, trained by federated active learning.",
@@ -43,8 +43,7 @@ def model_card(model: RunModel, file: str, sha256: str, difference: float) -> st
         privacy(model.plan, model.al_round),
         "## What exactly it is",
         table(("", "SHA-256"), hashes(model, file, sha256)),
-        f"Probabilities by the file and by the trained network differ by {difference:.1g} at most, on "
-        f"{len(model.samples)} {compared}.",
+        comparison(model, differences),
         table(("", ""), facts(run)),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
@@ -68,7 +67,8 @@ def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     details = filter(None, (e.model_options, "from published weights" if e.weights == "pretrained" else ""))
     yield "model", ", ".join((e.model, *details))
     if model.description.takes_images:
-        yield "images", f"{form(model.description.input_shape)}, augmentation {e.augment}"
+        augmented = "" if e.backbone else f", augmentation {e.augment}"  # features are not
+        yield "images", form(model.description.input_shape) + augmented
     yield "seed", str(e.seed)
 
 
@@ -130,6 +130,21 @@ def hashes(model: RunModel, file: str, sha256: str) -> Rows:
         yield "file of the dataset", f"`{e.dataset_sha256}…`"
     if e.backbone:
         yield f"weights of the backbone {Path(e.backbone).name}", f"`{e.backbone_sha256}…`"
+
+
+def comparison(model: RunModel, differences: Differences) -> str:
+    compared = "images that were drawn at random" if model.plan else "test samples"
+    text = (
+        f"Compared on {len(model.samples)} {compared}, probabilities differ by {differences.file:.1g} at "
+        f"most between the file and the network, and by {differences.training:.1g} between the network and "
+        "training."
+    )
+    if differences.resizing:
+        text += (
+            " Where the file resizes images, and not `fedactive predict`, pixels are rounded in another "
+            f"way, which changed a probability by up to {differences.resizing:.1g}."
+        )
+    return text
 
 
 def facts(run: StoredRun) -> Rows:

@@ -24,9 +24,9 @@ def write_model(run: Path, output: Path, progress: Progress, data_dir: Path | No
     model = read_run_model(expand_home(run), progress, data_dir)
     content = form.encode(model)
     predict, _ = form.decode(content, str(output), CPU)
-    difference = verify(model, predict)
+    differences = verify(model, predict)
     card = output.with_name(f"{output.name}.md")
-    text = model_card(model, output.name, hashlib.sha256(content).hexdigest(), difference)
+    text = model_card(model, output.name, hashlib.sha256(content).hexdigest(), differences)
     write_output(output, content)
     write_output(card, text.encode())
     d = model.description
