@@ -46,9 +46,10 @@ ROOMS = {
     "analysis": BASE | {"captions", "data", "experiment", "record"},
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
-    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites"},
+    "export": LOOP | {"captions", "laboratory", "sites"},
+    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "laboratory", "progress"},
+    "__init__": {"experiment", "export", "laboratory", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
@@ -132,7 +133,9 @@ LIBRARIES = {
     "flwr": ("sites/flower/", "sites/coordinator/server_app.py", "laboratory/"),
     "ray": ("laboratory/", "sweep/on_ray.py"),
     "fastapi": ("sites/page/",),
-    "onnxruntime": ("backbones/kinds/onnx.py",),
+    "onnxruntime": ("backbones/kinds/onnx.py", "export/formats/onnx_graph.py"),
+    "onnx": ("export/formats/onnx_graph.py",),
+    "safetensors": ("export/formats/safetensors_file.py", "sites/flower/wire.py"),
 }
 
 
