@@ -36,7 +36,8 @@ def verify(model: RunModel, predict: Predict) -> Differences:
     if not off.mean() <= FROM_TRAINING:
         raise RunError(
             f"{model.folder}: the whole model does not compute what was trained: probabilities of "
-            f"{len(ours)} test samples differ by {off.mean():.2g}; if data or backbone were changed since, train again"
+            f"{len(ours)} test samples differ by {off.mean():.2g}; if data or backbone were changed since, "
+            "train again"
         )
     pairs = ((predict(samples), network(samples)) for samples in (model.samples, others))
     difference = max((found - expected).abs().max().item() for found, expected in pairs)
