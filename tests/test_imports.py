@@ -29,7 +29,9 @@ ROOMS = {
     "data": BASE,
     "models": BASE | {"data"},
     "backbones": BASE | {"data", "models"},
-    "experiment": BASE | {"data", "backbones"},
+    "settling": BASE | {"data", "backbones"},
+    "experiment": BASE | {"data", "backbones", "settling"},
+    "captions": BASE | {"experiment"},
     "federated": BASE | {"data", "experiment", "models"},
     "query": BASE | {"data", "experiment", "models"},
     "evaluation": BASE,
@@ -39,14 +41,15 @@ ROOMS = {
     "progress": BASE | {"experiment"},
     "record": CORE | {"federation", "client"},
     "loop": LOOP - {"loop"},
-    "laboratory": LOOP,
-    "sweep": LOOP | {"laboratory"},
-    "analysis": BASE | {"data", "experiment", "record"},
+    "laboratory": LOOP | {"captions"},
+    "sweep": LOOP | {"captions", "laboratory"},
+    "analysis": BASE | {"captions", "data", "experiment", "record"},
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
-    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites"},
+    "export": LOOP | {"captions", "laboratory", "sites"},
+    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "laboratory", "progress"},
+    "__init__": {"experiment", "export", "laboratory", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
@@ -130,7 +133,9 @@ LIBRARIES = {
     "flwr": ("sites/flower/", "sites/coordinator/server_app.py", "laboratory/"),
     "ray": ("laboratory/", "sweep/on_ray.py"),
     "fastapi": ("sites/page/",),
-    "onnxruntime": ("backbones/kinds/onnx.py",),
+    "onnxruntime": ("backbones/kinds/onnx.py", "export/formats/onnx_graph.py"),
+    "onnx": ("export/formats/onnx_graph.py",),
+    "safetensors": ("export/formats/safetensors_file.py", "sites/flower/wire.py"),
 }
 
 

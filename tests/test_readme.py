@@ -36,7 +36,7 @@ def test_usage_shows_the_same_example():
 
 
 def test_the_names_of_the_example_are_there_to_complete():
-    assert {"Experiment", "Result", "Silent", "run"} <= set(dir(fedactive))
+    assert {"Experiment", "Result", "Silent", "load_model", "run"} <= set(dir(fedactive))
 
 
 def test_the_two_commands_come_first():

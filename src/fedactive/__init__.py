@@ -14,14 +14,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "Silent", "run"]
+__all__ = ["Experiment", "Result", "Silent", "load_model", "run"]
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
+    from fedactive.export.trained_model import load_model
     from fedactive.laboratory.run import Result, run
     from fedactive.progress import Silent
 
-LAZY = {"Experiment": "experiment", "Result": "laboratory.run", "Silent": "progress", "run": "laboratory.run"}
+LAZY = {
+    "Experiment": "experiment",
+    "Result": "laboratory.run",
+    "Silent": "progress",
+    "load_model": "export.trained_model",
+    "run": "laboratory.run",
+}
 
 
 def __getattr__(name: str) -> Any:

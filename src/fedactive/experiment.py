@@ -9,22 +9,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedactive.backbones.find import content, find_backbone
 from fedactive.backbones.find import short_name as short_backbone
 from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
-from fedactive.data.own_file import find_file, is_own_file, short_digest, short_name
-from fedactive.errors import ConfigurationError, unknown_name
+from fedactive.data.own_file import short_name
+from fedactive.errors import ConfigurationError
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES
+from fedactive.settling import settle
 
 # Constructors of options, by the heading under which --help and the TOML file show them.
 data = partial(option, panel="Data")
@@ -32,7 +31,6 @@ query = partial(option, panel="Active learning")
 learning = partial(option, panel="Federated learning")
 machine = partial(option, panel="Machine", identity=False)
 
-ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 LAST_FL_ROUNDS = 5  # the accuracy of an AL round is the mean over its last five FL rounds
 
 
@@ -55,8 +53,9 @@ class Experiment:
     )
     partition: str = data(
         "transport",
-        "how samples are dealt to clients: exact integer transport, or the released code's procedure",
-        choices=("transport", "reference"),
+        "how samples are dealt to clients: exact integer transport, the released code's procedure, or as the "
+        "data say",
+        choices=("transport", "reference", "given"),
     )
     augment: str = data("flip", "training augmentation", choices=("flip", "none"))
     image_size: int = data(
@@ -164,99 +163,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_all(self)
-        if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", self.device):
-            raise ConfigurationError("device", self.device, "auto, cpu, cuda, or one GPU as in cuda:1")
-        self._settle_dataset()
-        self._settle_backbone()
-        self._settle_strategy()
-        for registry in (ALGORITHMS, MODELS):
-            self._settle_options(registry)
-        self._settle_algorithm()
-        self._settle_weights()
-        self._settle_rounds()
-
-    def _settle(self, field: str, value: Any) -> None:
-        object.__setattr__(self, field, value)  # the class is frozen for everyone else
-
-    def _settle_dataset(self) -> None:
-        if self.described is not None and self.dataset != self.described.name:
-            raise ConfigurationError("dataset", self.dataset, f"{self.described.name}, as in `described`")
-        if self.card is None and is_own_file(self.dataset):
-            file = find_file(self.dataset, self.data_dir, self.dataset_sha256)
-            self._settle("dataset_sha256", short_digest(file))
-        elif self.card is None:
-            raise unknown_name("dataset", self.dataset, DATASETS, ", or the path of an .npz file")
-        elif self.dataset_sha256:
-            raise ConfigurationError(
-                "dataset_sha256", self.dataset_sha256, f"none: {self.dataset} is not a file"
-            )
-
-    def _settle_backbone(self) -> None:
-        if not self.backbone:
-            for field in ("backbone_options", "backbone_sha256"):
-                if given := getattr(self, field):
-                    raise ConfigurationError(field, given, "none without a backbone")
-            return
-        backbone, pairs = find_backbone(self.backbone, self.backbone_options), self.backbone_options
-        self._settle("backbone_options", write_pairs(BACKBONES.options(backbone.name, pairs)))
-        self._settle("image_size", self.image_size or backbone.size)
-        backbone.check(self.image_size)
-        found = content(backbone)
-        if self.backbone_sha256 not in ("", found):
-            raise ConfigurationError(
-                "backbone_sha256", self.backbone_sha256, f"{found}, as {self.backbone} has it"
-            )
-        self._settle("backbone_sha256", found)
-        if self.model == Experiment.model:
-            self._settle("model", "linear")
-        if 1 not in getattr(MODELS[self.model], "dimensions", ()):
-            raise ConfigurationError("model", self.model, "a model for features with a backbone, as linear")
-
-    def _settle_weights(self) -> None:
-        if self.weights == "pretrained":
-            published = getattr(MODELS[self.model], "published", None)
-            if published is None:
-                raise ConfigurationError("weights", self.weights, f"random with model {self.model}")
-            published.path()  # or it says what is missing
-
-    def _settle_strategy(self) -> None:
-        allowed = STRATEGIES[self.strategy].selectors
-        if self.selector == "auto":
-            self._settle("selector", allowed[0])
-        elif self.selector not in allowed:
-            raise ConfigurationError(
-                "selector", self.selector, f"{' or '.join(allowed)} with strategy {self.strategy}"
-            )
-        self._settle_options(STRATEGIES)
-        STRATEGIES.make(self.strategy, self.strategy_options, selector=self.selector)  # a plugin's may refuse
-        if STRATEGIES[self.first].needs_model:
-            able = ", ".join(name for name, strategy in STRATEGIES.items() if not strategy.needs_model)
-            raise ConfigurationError("first", self.first, f"a strategy that needs no model: {able}")
-
-    def _settle_options(self, registry: Registry) -> None:
-        """Write the options in one canonical way, so that equal options give the same run."""
-        name, field = getattr(self, registry.kind), f"{registry.kind}_options"
-        self._settle(field, write_pairs(registry.options(name, getattr(self, field))))
-
-    def _settle_algorithm(self) -> None:
-        algorithm = ALGORITHMS[self.algorithm]
-        if algorithm.models and self.model not in algorithm.models:
-            allowed = f"{' or '.join(algorithm.models)} with algorithm {self.algorithm}"
-            raise ConfigurationError("model", self.model, allowed)
-        if algorithm.fl_rounds is not None:
-            self._settle("fl_rounds", algorithm.fl_rounds)
-
-    def _settle_rounds(self) -> None:
-        if isinstance(self.budget, str):  # how far it goes depends on the samples
-            self._settle("rounds", self.rounds or ROUNDS_BY_COUNT)
-            return
-        if self.rounds == 0:
-            until = self.card.label_until if self.card else DatasetCard.label_until
-            self._settle("rounds", max(1, round(until / self.budget)))
-        most = int(100 / self.budget) + 1  # one more for what rounding leaves
-        if self.rounds > most:
-            at_most = f"at most {most} with a budget of {self.budget:g}%"
-            raise ConfigurationError("rounds", self.rounds, at_most)
+        settle(self)
 
     @property
     def percent(self) -> float:
@@ -342,19 +249,3 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None
-
-
-def strategy_label(experiment: Mapping[str, Any]) -> str:
-    """Name a strategy and what is particular about it: `logo`, `entropy (local)`, `logo (micro=margin)`."""
-    details = [] if experiment["selector"] in ("none", "both") else [experiment["selector"]]
-    details += filter(None, [experiment.get("strategy_options")])
-    return str(experiment["strategy"]) + (f" ({', '.join(details)})" if details else "")
-
-
-def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say how each experiment differs from the others besides strategy and seed: `alpha 0.1, rho 5`."""
-    names = dict.fromkeys(name for experiment in experiments for name in experiment)
-    same = {"strategy", "selector", "strategy_options", "seed"}
-    same |= {item.name for item in options_of(Experiment) if not item.identity}
-    varied = [name for name in names if name not in same and len({str(e.get(name)) for e in experiments}) > 1]
-    return [", ".join(f"{name} {e.get(name)}" for name in varied if e.get(name) != "") for e in experiments]

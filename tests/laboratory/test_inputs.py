@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import torch
 from fedactive import Silent
 from fedactive.data.loader import load
 from fedactive.engines import EngineShelf
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.local_sgd import LocalJob
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.run import run
+from fedactive.progress import Progress
 from fedactive.sweep.grid import expand, require_data
 from support.commands import cli
 from support.networks import write_onnx
@@ -82,6 +84,25 @@ def test_other_images_under_the_same_name_are_another_dataset(frozen, photograph
     assert before == load(str(photographs), photographs.parent).fingerprint
     write_photographs(photographs, 48)
     assert load_inputs(frozen()).fingerprint != before
+
+
+def test_progress_is_told_when_embedding_ends_even_by_an_error(frozen, tmp_path):
+    class Listener(Progress):
+        said: ClassVar[list[object]] = []
+
+        def on_embedding(self, done, total):
+            self.said.append((done, total))
+
+        def end_embedding(self):
+            self.said.append("end")
+
+    load_inputs(frozen(), Listener())
+    assert Listener.said[-2:] == [(100, 100), "end"]
+    Listener.said.clear()
+    torch.save({}, tmp_path / "damaged.pt")
+    with pytest.raises(UserError):
+        load_inputs(frozen(backbone=tmp_path / "damaged.pt"), Listener())
+    assert Listener.said == ["end"]
 
 
 def test_a_grid_embeds_each_dataset_once_before_its_runs(frozen, cache, tmp_path):

@@ -33,7 +33,7 @@ def test_embedding_has_a_bar_of_its_own_which_ends(small, capsys):
     bars = Bars()
     for done in (3, 10):
         bars.on_embedding(done, 10)
-    assert bars.embedding is None
+    bars.end_embedding()
     assert "10/10" in capsys.readouterr().err
     bars.begin(small(), 0)
     bars.end()

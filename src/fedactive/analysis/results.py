@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedactive.analysis.diversity import Counts
+from fedactive.captions import setting_labels, strategy_label
 from fedactive.errors import RunError
-from fedactive.experiment import setting_labels, strategy_label
 from fedactive.record.finding import find_runs
 from fedactive.record.schema import METRICS
 from fedactive.record.stored import DEFAULTS, StoredRun, drop_copies

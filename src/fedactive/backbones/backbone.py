@@ -62,6 +62,13 @@ class Backbone(ABC):
         On a CPU it is called by several threads at once, each of which computes on one core.
         """
 
+    def skeleton(self) -> Embed | None:
+        """Return the network as `load` does, with any weights: an exported file brings them.
+
+        None where the network comes from the same file as its weights.
+        """
+        return None
+
 
 def wrong_size(backbone: Backbone, given: int, wanted: int) -> ConfigurationError:
     return ConfigurationError(

@@ -25,6 +25,7 @@ class Dataset:
     classes: tuple[str, ...]
     mean: Numbers  # per channel, of pixels scaled to [0, 1]; empty for features
     std: Numbers
+    train_clients: Tensor | None = None  # int64, (N,): who has each sample, if the data say so
     origin: str = ""  # the fingerprint of the images that were resized or embedded, if they were
 
     @classmethod

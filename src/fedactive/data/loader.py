@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
 from fedactive.data.own_features import has_features, load_features
 from fedactive.data.own_file import find_file, is_own_file
 from fedactive.data.own_images import class_names, load_images
+from fedactive.data.partition import read_clients
 from fedactive.data.readers import Parts
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
@@ -68,7 +71,9 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
 
 
 def load_own_file(path: Path) -> Dataset:
-    return load_features(path) if has_features(path) else load_images(path)
+    data = load_features(path) if has_features(path) else load_images(path)
+    clients = read_clients(path)
+    return data if clients is None else replace(data, train_clients=torch.from_numpy(clients[1]))
 
 
 def check(name: str, data_dir: Path) -> list[FileReport]:
@@ -111,6 +116,8 @@ def _check_own_file(path: Path) -> FileReport:
     images = len(d.input_shape) == 3
     what = f"images of {form(d.input_shape)}" if images else f"samples of {d.input_shape[0]} features"
     content = f"{counts} {what}, {len(d.classes)} classes"
+    if d.train_clients is not None:
+        content += f", {int(d.train_clients.max()) + 1} clients"
     return FileReport(path, "own", None, content)
 
 

@@ -11,6 +11,7 @@ which clients could do without showing any sample: they would add up sums and sq
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,8 +33,8 @@ def has_features(path: Path) -> bool:
 
 
 def load_features(path: Path) -> Dataset:
-    read = guarded(lambda file: medmnist.read_arrays(file, (*FEATURES, "train_labels", "test_labels")), path)
-    train, test = (_features(path, name, read[name]) for name in FEATURES)
+    read = guarded(lambda file: medmnist.read_arrays(file, ("train_labels", "test_labels")), path)
+    train, test = (read_features(path, name) for name in FEATURES)
     if train.shape[1] != test.shape[1]:
         raise bad_file(path, f"test_features have {test.shape[1]} columns, train_features {train.shape[1]}")
     classes = class_names(path)
@@ -44,11 +45,23 @@ def load_features(path: Path) -> Dataset:
     return Dataset(short_name(str(path)), inputs[0], labels[0], inputs[1], labels[1], classes, (), ())
 
 
-def standardise(train: Array, test: Array) -> tuple[Tensor, Tensor]:
-    """Standardise float32 features, both by what the training samples are like, and scale them."""
+class Standardisation(NamedTuple):
+    """x·scale + shift has mean 0 and deviation 1, feature by feature."""
+
+    shift: Tensor
+    scale: Tensor
+
+
+def standardisation(train: Array) -> Standardisation:
+    """Say how features are standardised, given those of the training samples."""
     mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     std[std < 1e-6] = 1.0  # a constant feature would mean a division by 0
-    shift, scale = (torch.from_numpy(part.astype(np.float32)) for part in (-mean / std, 1 / std))
+    return Standardisation(*(torch.from_numpy(part.astype(np.float32)) for part in (-mean / std, 1 / std)))
+
+
+def standardise(train: Array, test: Array) -> tuple[Tensor, Tensor]:
+    """Standardise float32 features, both by what the training samples are like, and scale them."""
+    shift, scale = standardisation(train)
 
     def scaled(array: Array) -> Tensor:
         return F.normalize(torch.addcmul(shift, torch.from_numpy(array), scale)).mul_(LENGTH)
@@ -56,7 +69,9 @@ def standardise(train: Array, test: Array) -> tuple[Tensor, Tensor]:
     return scaled(train), scaled(test)
 
 
-def _features(path: Path, name: str, array: Array) -> Array:
+def read_features(path: Path, name: str) -> Array:
+    """Read an array of features as float32, as it stands in the file."""
+    array = guarded(lambda file: medmnist.read_arrays(file, (name,)), path)[name]
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
         shape = f"{array.dtype} {array.shape}"
         raise bad_file(path, f"{name} are {shape}, expected numbers, one row of features for each sample")

@@ -6,10 +6,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def resize(images: Tensor, size: int) -> Tensor:
-    """Resize uint8 images (n, channels, height, width) to squares with sides of that many pixels."""
-    if images.shape[2:] == (size, size):
+def resize(images: Tensor, size: int | tuple[int, int]) -> Tensor:
+    """Resize uint8 images (n, channels, height, width) to squares of that side, or to (height, width)."""
+    sides = (size, size) if isinstance(size, int) else size
+    if images.shape[2:] == sides:
         return images
     pixels = images if images.device.type == "cpu" else images.float()  # GPUs resize no integers
-    resized = F.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
+    resized = F.interpolate(pixels, sides, mode="bilinear", antialias=True)
     return resized.round().clamp(0, 255).to(images.dtype) if resized.is_floating_point() else resized

@@ -3,7 +3,7 @@
 Memory for K clients of P parameters and batches of B, beside the dataset, in bytes:
 
     K·P·4·(3 to 5)  +  min(K, 16)·B·(what the backward pass keeps of one image)·2      any model
-    K·P·4·(3 to 5)  +  K·B·(the maps of one image and their gradients)                 cnn4's own kernels
+    K·P·4·(3 to 5)  +  K·B·(the maps of one image and their gradients)                 the layers' kernels
 
 that is weights, momentum and gradient (and start and drift for FedProx and SCAFFOLD), and the activations of
 those clients whose passes overlap. For cnn4 and 32x32 images in bfloat16 it is 13 MB per client at B = 64.
@@ -23,6 +23,7 @@ from torch import Tensor
 from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
+from fedactive.engines.kernel_stack import KernelStack
 from fedactive.engines.layout import Layout
 from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import Stack
@@ -33,7 +34,7 @@ from fedactive.models import Classifier, ModelSpec
 from fedactive.models.contract import why_not_batched
 
 if TYPE_CHECKING:  # it needs Triton, which comes with torch for CUDA
-    from fedactive.engines.cnn4.inference import Inference
+    from fedactive.engines.kernel_inference import Inference
 
 
 class NotBatchedError(UserError):
@@ -57,7 +58,9 @@ class BatchedEngine(Engine):
         self.widest = WIDEST
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            self.widest = max(1, min(WIDEST, self.count_fitting(free // 2)))
+            # Kernels count all clients' parameters in 32 bits.
+            countable = (2**31 - 1) // Layout.of(self.model.named_parameters()).length
+            self.widest = max(1, min(WIDEST, countable, self.count_fitting(free // 2)))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         results = [LocalResult(job.start, 0) for job in jobs]
@@ -90,12 +93,14 @@ class BatchedEngine(Engine):
         return stack.results(jobs)
 
     def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        if self.kind is BranchStack or len(pixels) == 0:
+        if not issubclass(self.kind, KernelStack) or len(pixels) == 0:
             return super().infer(weights, pixels)
         if self.inference is None:
-            from fedactive.engines.cnn4.inference import Inference
+            from fedactive.engines.kernel_inference import Inference
 
-            self.inference = Inference(self.model, self.dataset.train_inputs, self.normalise, self.recipe)
+            self.inference = Inference(
+                self.kind, self.model, self.dataset.train_inputs, self.normalise, self.recipe
+            )
         return self.inference(weights, pixels)
 
     def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
@@ -111,12 +116,10 @@ class BatchedEngine(Engine):
     def count_fitting(self, memory: int) -> int:
         """Compute how many clients fit into this many bytes, by the formulas above."""
         weights = Layout.of(self.model.named_parameters()).length * 4 * 5
-        if self.kind is not BranchStack:
-            from fedactive.engines.cnn4.stack import CNN4Stack
-
+        if issubclass(self.kind, KernelStack):
             shape, batch = self.spec.input_shape, self.recipe.batch_size
-            fitting = memory // (weights + batch * CNN4Stack.bytes_per_image(shape, self.recipe))
-            return min(fitting, CNN4Stack.most_images(shape) // batch)
+            fitting = memory // (weights + batch * self.kind.bytes_per_image(self.model, shape, self.recipe))
+            return min(fitting, self.kind.most_images(self.model, shape) // batch)
         activations = 2 * self.recipe.batch_size * saved_bytes(self.spec)
         at_once = min(STREAMS, max(1, memory // (weights + activations)))
         return (memory - at_once * activations) // weights
@@ -140,12 +143,12 @@ class BatchedEngine(Engine):
 
 
 def stack_kind(model: Classifier, images: Tensor, recipe: Recipe) -> type[Stack]:
-    """Choose the stack with its own kernels where they support the model."""
+    """Choose the stack with kernels for layers where they support the model."""
     if images.is_cuda:
-        from fedactive.engines.cnn4.stack import CNN4Stack
+        from fedactive.engines.layers.stack import LayerStack
 
-        if CNN4Stack.supports(model, images, recipe):
-            return CNN4Stack
+        if LayerStack.supports(model, images, recipe):
+            return LayerStack
     return BranchStack
 
 

@@ -31,9 +31,6 @@ class BranchStack(Stack):
         self.names = list(self.layout.places)
         self.norms = [name for name, part in self.model.named_modules() if isinstance(part, BatchNorm)]
         self.after = torch.zeros_like(self.statistics)
-        # Autocast would round the weights in every client's pass; here they are rounded once for all.
-        low = self.recipe.precision == "bf16"
-        self.rounded = self.parameters.to(torch.bfloat16) if low else self.parameters
         self.factors = [name for name, (_, shape) in self.layout.places.items() if len(shape) > 1]
         self.summands = [name for name in self.names if name not in self.factors]
         self.leaves = [self.leaves_of(k) for k in range(self.width)]
@@ -60,10 +57,17 @@ class BranchStack(Stack):
         losses = F.cross_entropy(logits.float(), targets, reduction="none")
         return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
 
+    def learn(self) -> None:
+        self.gradients()
+        if self.parameters.is_cuda:
+            from fedactive.engines import step_kernels
+
+            step_kernels.descend(self, 0, self.layout.length)()
+        else:
+            self.descend()
+
     def gradients(self) -> None:
         self.model.train()
-        if self.rounded is not self.parameters:
-            self.rounded.copy_(self.parameters)
         images = self.batch.movedim(-1, 2)
         home = torch.cuda.current_stream() if self.streams else None
         for k, leaves in enumerate(self.leaves):

@@ -20,25 +20,39 @@ class Layout:
 
     places: dict[str, tuple[int, torch.Size]]
     length: int
+    turned: frozenset[str] = frozenset()  # those whose first axis is innermost: filters of one channel each
 
     @staticmethod
-    def of(tensors: Iterable[tuple[str, Tensor]]) -> Layout:
+    def of(tensors: Iterable[tuple[str, Tensor]], turned: Iterable[str] = ()) -> Layout:
         places: dict[str, tuple[int, torch.Size]] = {}
         end = 0
         for name, value in tensors:
             places[name] = (end, value.shape)
             end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
-        return Layout(places, end)
+        return Layout(places, end, frozenset(turned))
 
     def view(self, rows: Tensor, name: str) -> Tensor:
         """View the tensor of that name in a row or, with clients in front, in all rows; channels last."""
         begin, shape = self.places[name]
         # In one operation instead of four: there are many names.
-        strides = rows.stride()[:-1] + channels_last(shape)
+        own = channels_last(shape)
+        if name in self.turned:
+            own = (1, *(shape[0] * stride for stride in own[1:]))
+        strides = rows.stride()[:-1] + own
         return rows.as_strided(rows.shape[:-1] + shape, strides, rows.storage_offset() + begin)
 
     def views(self, row: Tensor) -> Weights:
         return {name: self.view(row, name) for name in self.places}
+
+    def spans(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Return the columns that these tensors cover, as few beginnings and ends."""
+        spans: list[tuple[int, int]] = []
+        for begin, shape in sorted(self.places[name] for name in names):
+            end = begin + math.ceil(shape.numel() / ALIGNMENT) * ALIGNMENT
+            if spans and spans[-1][1] == begin:
+                begin = spans.pop()[0]
+            spans.append((begin, end))
+        return spans
 
     def pack(self, weights: Weights, row: Tensor) -> None:
         """Write those of these weights that are part of the layout into a row."""

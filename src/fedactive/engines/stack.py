@@ -3,8 +3,8 @@
 A client is a row of `parameters` and one of `statistics` (those of BatchNorm). So what is the same for every
 parameter (the update, loading, saving) is one operation on one tensor, for all clients and layers.
 
-The gradients are computed by the two kinds of stack: `BranchStack` for any model, `CNN4Stack` with its own
-kernels.
+The gradients are computed by the two kinds of stack: `BranchStack` for any model, `LayerStack` by kernels of
+its own for models made of known layers.
 """
 
 from __future__ import annotations
@@ -49,10 +49,13 @@ class Stack(ABC):
             if isinstance(part, BatchNorm)
             for what in ("running_mean", "running_var")
         ]
-        self.layout = Layout.of(model.named_parameters())
+        self.layout = self.lay_out(model)
         self.buffer_layout = Layout.of(statistics)
         self.parameters = torch.zeros(width, self.layout.length, device=device)
         self.statistics = torch.zeros(width, self.buffer_layout.length, device=device)
+        # What products read: autocast would round the weights in every client's pass, here it is done once.
+        low = recipe.precision == "bf16"
+        self.rounded = self.parameters.to(torch.bfloat16) if low else self.parameters
         self.velocity = torch.zeros_like(self.parameters)
         self.gradient = torch.zeros_like(self.parameters)
         proximal, drift = terms
@@ -77,13 +80,17 @@ class Stack(ABC):
         self.targets = torch.zeros(rows, dtype=torch.long, device=device)
         self.present = torch.zeros(rows, dtype=torch.bool, device=device)
 
+    def lay_out(self, model: Classifier) -> Layout:
+        """Choose the order of the parameters in memory."""
+        return Layout.of(model.named_parameters())
+
     def dtype(self) -> torch.dtype:
         """Return the type of the batch's images."""
         return torch.float32
 
     @abstractmethod
-    def gradients(self) -> None:
-        """Write each client's ∇ℓ(w) on its `batch` to `gradient`, and update BatchNorm's statistics.
+    def learn(self) -> None:
+        """Write each client's ∇ℓ(w) on its `batch` to `gradient`, descend, and update BatchNorm's statistics.
 
         `batch` is (clients, batch, height, breadth, channels), or (clients, batch, d) of features; `targets`
         and `present` are (clients, batch).
@@ -103,6 +110,7 @@ class Stack(ABC):
         for k, job in enumerate(jobs):
             if job.start is not jobs[0].start:
                 self.begin(k, job.start)
+        self.round()
         if self.drift is not None:
             for k, job in enumerate(jobs):
                 self.layout.pack(job.drift or {}, self.drift[k].zero_())
@@ -122,6 +130,11 @@ class Stack(ABC):
         self.buffer_layout.pack(start, self.statistics[k])
         for name, buffer in self.buffers.items():
             buffer[k] = start[name]
+
+    def round(self) -> None:
+        """Round all weights anew; `descend` does it for those that it changes."""
+        if self.rounded is not self.parameters:
+            self.rounded.copy_(self.parameters)
 
     def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         count = len(jobs)
@@ -151,13 +164,7 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
-        self.gradients()
-        if self.parameters.is_cuda:
-            from fedactive.engines import step_kernels
-
-            step_kernels.descend(self)
-        else:
-            self.descend()
+        self.learn()
 
     def fetch(self) -> None:
         if self.parameters.is_cuda and self.normalise.of_images:
@@ -189,6 +196,7 @@ class Stack(ABC):
         self.velocity.copy_(torch.where(moving, v, self.velocity))
         w.copy_(torch.where(moving, w - rates[:, None] * v, w))
         self.steps.add_(moving[:, 0])
+        self.round()
 
     # --- early stop
 

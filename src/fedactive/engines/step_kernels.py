@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.launch import Launch
+
 if TYPE_CHECKING:
     from fedactive.engines.stack import Stack
 
@@ -28,16 +30,18 @@ def gather(stack: Stack) -> None:
     )  # fmt: skip
 
 
-def descend(stack: Stack) -> None:
-    length, batch = stack.layout.length, stack.recipe.batch_size
-    absent = stack.velocity  # a placeholder that is not read
-    descend_kernel[(stack.width, triton.cdiv(length, ELEMENTS))](
-        stack.parameters, stack.velocity, stack.gradient,
-        absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
-        stack.mu, stack.row, stack.present.view(torch.uint8), stack.steps,
-        stack.recipe.momentum, stack.recipe.weight_decay,
-        LENGTH=length, BATCH=batch, PADDED=triton.next_power_of_2(batch),
-        START=stack.start is not None, DRIFT=stack.drift is not None, SIZE=ELEMENTS,
+def descend(stack: Stack, begin: int, end: int) -> Launch:
+    """Make the launch that updates these columns of all clients' parameters."""
+    batch, absent = stack.recipe.batch_size, stack.velocity  # a placeholder that is not read
+    return Launch(
+        descend_kernel, (triton.cdiv(end - begin, ELEMENTS), stack.width),
+        (stack.parameters, stack.rounded, stack.velocity, stack.gradient,
+         absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
+         stack.mu, stack.row, stack.present.view(torch.uint8), stack.steps,
+         stack.recipe.momentum, stack.recipe.weight_decay, begin, end, stack.layout.length),
+        {"BATCH": batch, "PADDED": triton.next_power_of_2(batch),
+         "START": stack.start is not None, "DRIFT": stack.drift is not None,
+         "ROUND": stack.rounded is not stack.parameters, "SIZE": ELEMENTS},
     )  # fmt: skip
 
 
@@ -67,18 +71,18 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, BA
 
 
 @triton.jit
-def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, present, steps, momentum, decay,
-                   LENGTH: tl.constexpr, BATCH: tl.constexpr, PADDED: tl.constexpr, START: tl.constexpr,
-                   DRIFT: tl.constexpr, SIZE: tl.constexpr):
+def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, row, present, steps, momentum,
+                   decay, begin, end, length, BATCH: tl.constexpr, PADDED: tl.constexpr,
+                   START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr, SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
-    client, part = tl.program_id(0), tl.program_id(1)
+    part, client = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
     moving = tl.max(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.int32), 0) > 0
-    if part == 0:
+    e = begin + part * SIZE + tl.arange(0, SIZE)
+    if begin + part == 0:
         tl.store(steps + client, tl.load(steps + client) + moving.to(tl.int64))
-    e = part * SIZE + tl.arange(0, SIZE)
-    there = e < tl.where(moving, LENGTH, 0)
-    place = client * LENGTH + e
+    there = e < tl.where(moving, end, 0)
+    place = client * length + e
     rate = tl.load(row + client * (2 * BATCH + 1) + 2 * BATCH).to(tl.float64, bitcast=True).to(tl.float32)
     w = tl.load(parameters + place, mask=there)
     g = tl.load(gradient + place, mask=there) + decay * w
@@ -88,4 +92,7 @@ def descend_kernel(parameters, velocity, gradient, start, drift, mu, row, presen
         g += tl.load(drift + place, mask=there)
     v = momentum * tl.load(velocity + place, mask=there) + g
     tl.store(velocity + place, v, mask=there)
-    tl.store(parameters + place, w - rate * v, mask=there)
+    w -= rate * v
+    tl.store(parameters + place, w, mask=there)
+    if ROUND:
+        tl.store(rounded + place, w.to(rounded.dtype.element_ty), mask=there)

@@ -18,14 +18,16 @@ def features_file(experiment: Experiment, progress: Progress) -> tuple[bytes, st
     data = load(e.dataset, e.data_dir, e.dataset_sha256)
     require_images(e, data)
     train, test = embed_dataset(e, data, progress)
+    arrays = {
+        "train_features": train.numpy(),
+        "train_labels": data.train_labels.numpy(),
+        "test_features": test.numpy(),
+        "test_labels": data.test_labels.numpy(),
+        "classes": np.array(data.classes),
+    }
+    if data.train_clients is not None:
+        arrays["train_clients"] = data.train_clients.numpy()
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        train_features=train.numpy(),
-        train_labels=data.train_labels.numpy(),
-        test_features=test.numpy(),
-        test_labels=data.test_labels.numpy(),
-        classes=np.array(data.classes),
-    )
+    np.savez(buffer, allow_pickle=False, **arrays)
     counts = f"{len(train)} training and {len(test)} test samples of {train.shape[1]} features"
     return buffer.getvalue(), f"{counts}, {len(data.classes)} classes"

@@ -60,8 +60,11 @@ def embed_dataset(experiment: Experiment, data: Dataset, progress: Progress) -> 
         progress.on_embedding(done, total)
 
     device = choose_device(experiment.device)
-    train, test = (
-        embed(backbone, images, experiment.image_size, device, report)
-        for images in (data.train_inputs, data.test_inputs)
-    )
+    try:
+        train, test = (
+            embed(backbone, images, experiment.image_size, device, report)
+            for images in (data.train_inputs, data.test_inputs)
+        )
+    finally:
+        progress.end_embedding()
     return train, test

@@ -20,7 +20,8 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
-from fedactive.experiment import Experiment, strategy_label
+from fedactive.captions import strategy_label
+from fedactive.experiment import Experiment
 from fedactive.progress import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
@@ -100,9 +101,11 @@ class Bars(Progress):
             bars.start()
         bars, task = self.embedding
         bars.update(task, completed=done)
-        if done == total:
-            bars.stop()
-            self.embedding = None
+
+    def end_embedding(self) -> None:
+        if self.embedding is not None:
+            self.embedding[0].stop()
+        self.embedding = None
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment

@@ -69,7 +69,7 @@ def run_all(experiments: Sequence[Experiment], progress: Progress | None = None)
 
 def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
     dataset = load_inputs(experiment, progress)
-    clients = split(experiment, dataset.train_labels, len(dataset.classes))
+    clients = split(experiment, dataset.train_labels, len(dataset.classes), dataset.train_clients)
     with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:
             return Result(folder.folder)

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedactive.client import Client, first_labels
 from fedactive.data.budget import budget_per_client
 from fedactive.data.imbalance import long_tail
-from fedactive.data.partition import reference, transport
+from fedactive.data.partition import given, reference, transport
 from fedactive.experiment import Experiment
 from fedactive.randomness import Randomness
 
@@ -38,8 +38,13 @@ class Split:
         ]
 
 
-def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
-    """Split the training samples as the experiment says; the split is the same for every strategy."""
+def split(
+    experiment: Experiment, train_labels: Tensor, classes: int, train_clients: Tensor | None = None
+) -> Split:
+    """Split the training samples as the experiment says; the split is the same for every strategy.
+
+    `train_clients` is the number of the client of each sample, where the data say so.
+    """
     e, labels = experiment, train_labels.cpu().numpy()
     if e.partition == "reference":
         dealt = reference(labels, classes, e.clients, e.alpha, e.rho, e.budget, e.seed)
@@ -47,6 +52,11 @@ def split(experiment: Experiment, train_labels: Tensor, classes: int) -> Split:
         return Split(dealt.pools, dealt.first_labels, budget)
 
     randomness = Randomness(e.seed)
+    if e.partition == "given":
+        assert train_clients is not None
+        pools = given(train_clients.cpu().numpy())
+        budget = budget_per_client(len(labels), e.clients, e.budget)
+        return Split(pools, [first_labels(e, k, pool, budget) for k, pool in enumerate(pools)], budget)
     kept = long_tail(labels, e.rho, randomness.numpy("long tail"))
     budget = budget_per_client(len(kept), e.clients, e.budget)
     pools = transport(labels[kept], classes, e.clients, e.alpha, randomness.numpy("partition"))

@@ -18,8 +18,9 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import Progress, Task
 
+from fedactive.captions import setting_labels
 from fedactive.errors import InUseError, UserError
-from fedactive.experiment import Experiment, setting_labels
+from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import caption, make_bars
 from fedactive.laboratory.run import Result
 from fedactive.record.run_folder import first_round_file

@@ -39,6 +39,11 @@ class EfficientNetLite0Backbone(Backbone):
         model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         return model.embed
 
+    def skeleton(self) -> Embed:
+        model = ModelSpec(self.name, (3, self.size, self.size), classes=1).build()
+        fold_norms(model.eval())
+        return model.embed
+
 
 def fold_norms(model: nn.Module) -> None:
     """Make each BatchNorm part of the convolution before it: the same function, in far less time."""

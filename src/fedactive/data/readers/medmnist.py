@@ -36,6 +36,12 @@ def read_arrays(path: Path, roles: Iterable[str]) -> Parts:
     return parts
 
 
+def read_if_there(path: Path, roles: Iterable[str]) -> Parts:
+    """Read those of the arrays that the file has."""
+    there = names(path)
+    return read_arrays(path, [role for role in roles if role in there])
+
+
 def read_classes(path: Path) -> tuple[Array | None, Array]:
     """Read the class names, which MedMNIST's own files lack (None), and the labels of the training images."""
     with _open(path) as content:

@@ -14,12 +14,19 @@ from fedactive.sites.site.upright import read_orientation, turn
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
     """Read an image in the wanted shape, with a hash of what it shows; or return why it cannot be read."""
+    seen = see(path)
+    if isinstance(seen, str):
+        return seen
+    original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
+    return fit(seen, shape), original.digest()
+
+
+def see(path: Path) -> Image.Image | str:
+    """Read a picture as a browser shows it; or return why it cannot be read."""
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
             image.load()
-            seen = _with_colours(turn(image, read_orientation(image)))  # as the browser shows it
-            original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
-            return fit(seen, shape), original.digest()
+            return _with_colours(turn(image, read_orientation(image)))
     except UnidentifiedImageError:
         return "it is not a PNG or JPEG image"
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

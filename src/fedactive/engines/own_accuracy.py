@@ -19,7 +19,7 @@ from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob
 
 if TYPE_CHECKING:
-    from fedactive.engines.cnn4.stack import CNN4Stack
+    from fedactive.engines.kernel_stack import KernelStack
 
 
 @final
@@ -28,7 +28,7 @@ class OwnAccuracy:
 
     rows: Tensor
 
-    def __init__(self, stack: CNN4Stack) -> None:
+    def __init__(self, stack: KernelStack) -> None:
         self.stack = stack
         self.right = torch.zeros(stack.width, device=stack.images.device)
         self.count_batch = record(self.count, stack.images.device)
@@ -53,8 +53,7 @@ class OwnAccuracy:
         stack.fetch()
         asked = stack.present.clone()
         stack.present.zero_()
-        stack.embed()
-        z = stack.x[4].float().movedim(-1, 2).flatten(2)  # (clients, batch, channels and places)
+        z = stack.embed()
         weight, bias = (stack.layout.view(stack.parameters, f"head.{name}") for name in ("weight", "bias"))
         logits = torch.baddbmm(bias[:, None], z, weight.mT)
         self.right += ((logits.argmax(2) == stack.targets) & asked).sum(1)

@@ -1,0 +1,25 @@
+"""Name experiments in tables, pictures and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedactive.experiment import Experiment
+from fedactive.options import options_of
+
+
+def strategy_label(experiment: Mapping[str, Any]) -> str:
+    """Name a strategy and what is particular about it: `logo`, `entropy (local)`, `logo (micro=margin)`."""
+    details = [] if experiment["selector"] in ("none", "both") else [experiment["selector"]]
+    details += filter(None, [experiment.get("strategy_options")])
+    return str(experiment["strategy"]) + (f" ({', '.join(details)})" if details else "")
+
+
+def setting_labels(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say how each experiment differs from the others besides strategy and seed: `alpha 0.1, rho 5`."""
+    names = dict.fromkeys(name for experiment in experiments for name in experiment)
+    same = {"strategy", "selector", "strategy_options", "seed"}
+    same |= {item.name for item in options_of(Experiment) if not item.identity}
+    varied = [name for name in names if name not in same and len({str(e.get(name)) for e in experiments}) > 1]
+    return [", ".join(f"{name} {e.get(name)}" for name in varied if e.get(name) != "") for e in experiments]

@@ -1,0 +1,92 @@
+"""What a model is made of, as the layers' kernels see it, and why they leave others alone."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedactive.engines.layers.network import Convolution, Join, network_of
+from fedactive.engines.layers.trace import OtherLayerError
+from fedactive.models import ModelSpec
+from fedactive.models.classifier import BatchNorm, Classifier
+
+
+def steps_of(name, size=32):
+    return network_of(ModelSpec(name, (3, size, size), 10).build(), (3, size, size)).steps
+
+
+def test_resnet18_is_convolutions_and_joins():
+    steps = steps_of("resnet18")
+    convolutions = [step for step in steps if isinstance(step, Convolution)]
+    joins = [step for step in steps if isinstance(step, Join)]
+    assert len(convolutions) == 20
+    assert [step.stride for step in convolutions].count(2) == 6
+    assert len([step for step in joins if len(step.raw) == 2]) == 3  # blocks with a shortcut of their own
+    assert len([step for step in joins if step.other is not None]) == 5
+    assert all(step.relu == "relu" for step in joins)
+    assert (joins[-1].shape.height, joins[-1].shape.channels) == (4, 512)
+
+
+def test_mobilenet_has_depthwise_convolutions():
+    assert [step.depthwise for step in steps_of("mobilenet") if isinstance(step, Convolution)].count(
+        True
+    ) == 13
+
+
+def test_cnn4_pools_where_its_maps_are_large_enough():
+    assert [step.pooled for step in steps_of("cnn4") if isinstance(step, Join)] == [True] * 4
+    assert [step.pooled for step in steps_of("cnn4", 8) if isinstance(step, Join)] == [True] * 3 + [False]
+
+
+class Odd(Classifier):
+    """A block of known layers, and `more` after it."""
+
+    name, summary, paper = "odd", "", ""
+
+    def __init__(self, more, **settings):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, **({"kernel_size": 3, "padding": 1} | settings))
+        self.norm, self.more = BatchNorm(8), more
+        self.head = nn.Linear(8, 10)
+
+    def embed(self, images):
+        return self.more(self, F.relu(self.norm(self.convolution(images)))).mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("more", "settings", "reason"),
+    [
+        (lambda model, x: torch.sigmoid(x), {}, "torch.sigmoid"),
+        (lambda model, x: F.avg_pool2d(x, 2), {}, "avg_pool2d"),
+        (lambda model, x: x * 2, {}, "mul"),
+        (
+            lambda model, x: F.conv2d(x, model.convolution.weight[:, :1].repeat(1, 8, 1, 1), padding=1),
+            {},
+            "computed",
+        ),
+        (lambda model, x: F.relu(x), {}, "a ReLU that does not follow a BatchNorm or a sum"),
+        (lambda model, x: F.max_pool2d(x, 3, 1), {}, "a max-pooling that is not 2x2"),
+        (lambda model, x: x if model.training else x + x, {}, "differs between training and evaluation"),
+        (lambda model, x: x if x.max() > 0 else -x, {}, "Tensor.max"),
+        (lambda model, x: x.chunk(2, 1)[0], {}, "Tensor.chunk"),
+        (lambda model, x: x.__setitem__(0, 0.0) or x, {}, "Tensor.__setitem__"),
+        (lambda model, x: x if x.tolist() else -x, {}, "without values"),
+        (lambda model, x: x, {"kernel_size": 7, "padding": 3}, "a convolution 7x7 in 1 groups"),
+        (lambda model, x: x, {"stride": 3}, "whose stride is above 2"),
+        (lambda model, x: model.norm(x), {}, "a BatchNorm that does not follow a convolution"),
+    ],
+)
+def test_other_layers_are_named(more, settings, reason):
+    with torch.random.fork_rng(devices=[]):
+        model = Odd(more, **settings)
+    with pytest.raises(OtherLayerError, match=reason):
+        network_of(model, (3, 8, 8))
+
+
+def test_features_are_left_alone():
+    with pytest.raises(OtherLayerError, match="not images"):
+        network_of(ModelSpec("mlp", (12,), 10).build(), (12,))
+    with pytest.raises(OtherLayerError, match="a linear layer that is not the head"):
+        network_of(ModelSpec("mlp", (3, 8, 8), 10).build(), (3, 8, 8))
+    with pytest.raises(OtherLayerError, match="not of the last map"):
+        network_of(ModelSpec("linear", (3, 8, 8), 10).build(), (3, 8, 8))
