@@ -124,6 +124,38 @@ class Mine(ScoringStrategy):
 """
 
 
+FIRST = """
+from fedactive.query import Selection, Strategy, register
+import torch
+
+
+@register
+class Lowest(Strategy):
+    name, summary, paper, selectors, needs = "lowest", "", "", ("none",), frozenset()
+    needs_model = False
+
+    def select(self, pool, budget, rng):
+        chosen = torch.arange(min(budget, len(pool)))
+        return Selection(chosen, torch.zeros(len(chosen)))
+"""
+
+
+def test_changed_code_of_what_chose_first_does_not_go_on_with_old_results(small, tmp_path):
+    """Nor does a run of another strategy, which would share the first round."""
+    plugin = tmp_path / "first.py"
+    plugin.write_text(FIRST)
+    load_plugin(plugin)
+    one, two = (small(first="lowest", strategy=s, model="linear", rounds=1) for s in ("random", "entropy"))
+    chosen = run(one).selections.groupby("client")["sample"].max()
+    plugin.write_text(
+        FIRST.replace("torch.arange(min(budget, len(pool)))", "len(pool) - 1 - torch.arange(budget)")
+    )
+    load_plugin(plugin)
+    with pytest.raises(RunError, match="strategy lowest is not the same as when"):
+        run(one)
+    assert (run(two).selections.groupby("client")["sample"].max() > chosen).all()
+
+
 def test_changed_code_of_logos_micro_step_does_not_go_on_with_old_results(small, tmp_path):
     plugin = tmp_path / "scoring.py"
     plugin.write_text(SCORING)

@@ -17,6 +17,7 @@ from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.algorithm import Server, make_algorithm
 from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.ray_worker import Task, pack, query, run_task, train, unpack
+from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
 from support.networks import write_onnx
@@ -70,6 +71,20 @@ def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
     for name, value in expected.state["control"].items():
         assert torch.equal(value, update.state["control"][name])
         assert torch.equal(client.own["control"][name], own["control"][name])
+
+
+@needs_ray
+def test_clients_that_agree_on_a_query_do_so_here(small, digits):
+    """Workers would each be alone."""
+    from fedactive.laboratory.on_ray import FlowerSimulation  # which imports Ray
+
+    experiment = small(strategy="fedtypiclust", model="linear", budget="6/client")
+    engine = EngineShelf().get(experiment, digits)
+    dealt = split(experiment, digits.train_labels, 10)
+    weights = engine.spec.initial_weights(torch.Generator().manual_seed(1))
+    there = FlowerSimulation(experiment, dealt, engine, flower=None).query(2, weights)
+    here = Simulation(experiment, dealt, engine).query(2, weights)
+    assert [q.samples.tolist() for q in there.queries] == [q.samples.tolist() for q in here.queries]
 
 
 def test_sums_come_back_from_a_worker_as_they_would_be_here(small, digits):
