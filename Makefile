@@ -46,11 +46,11 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Three at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
+# Four at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
 # Python keeps what it has compiled, whatever the environment says.
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	@for file in docs/REPRODUCTION.md results/runs.parquet; do \
