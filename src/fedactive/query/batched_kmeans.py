@@ -28,7 +28,7 @@ CHECK_EVERY = 4  # iterations between two checks for convergence, which wait for
 def kmeans_of_all(points: Sequence[Tensor], counts: Sequence[int], rngs: Rngs) -> list[Tensor]:
     """Run `kernels.kmeans` for each client: the cluster of each of its points."""
     if one_by_one(points):
-        if points[0].shape[1] > WIDE:
+        if any(x.shape[1] > WIDE for x in points):
             return each_on_a_core(kernels.kmeans, points, counts, rngs)
         return list(map(kernels.kmeans, points, counts, rngs))
     costs = [
