@@ -363,7 +363,7 @@ def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, cl
 # ------------------------------------------------------------------------------------------ too few images
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("strategy", sorted(s for s in STRATEGIES if not STRATEGIES[s].coordinated))
 def test_a_site_with_fewer_images_than_the_budget_gives_what_it_has(small, tmp_path, strategy):
     experiment = small(rounds=2, fl_rounds=1, strategy=strategy, local_only_epochs=1)
     transport = loopback(experiment, tmp_path)

@@ -33,7 +33,8 @@ def test_budgets_of_both_kinds_and_first_strategies_are_settings_like_others():
         (5.0, "random"), (5.0, "typiclust"), ("7/client", "random"), ("7/client", "typiclust"),
     ]  # fmt: skip
     with pytest.raises(
-        ConfigurationError, match="first: 'logo' was given, allowed is a strategy that needs no model: fed"
+        ConfigurationError,
+        match="first: 'logo' was given, allowed is a strategy that needs no model: auto, fed",
     ):
         expand({"first": ["random", "logo"]})
 

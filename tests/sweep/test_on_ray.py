@@ -54,7 +54,7 @@ def test_runs_come_back_from_a_cluster_though_a_worker_is_killed(small, tmp_path
     long = small(strategy="slow", rounds=10, fl_rounds=2)
     flags = {
         "dataset": "digits", "clients": 3, "rounds": 10, "fl-rounds": 2, "local-epochs": 1, "local-only-epochs": 4,
-        "augment": "none", "strategy": "slow", "plugin": SLOW, "seed": 1, "runs-dir": tmp_path / "runs", "on": "ray", "device": "cpu",
+        "model": "mlp", "augment": "none", "strategy": "slow", "plugin": SLOW, "seed": 1, "runs-dir": tmp_path / "runs", "on": "ray", "device": "cpu",
     }  # fmt: skip
     options = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
     log = tmp_path / "runs" / "logs" / f"{long.name}.log"
