@@ -148,7 +148,9 @@ def test_changed_code_of_what_chose_first_does_not_go_on_with_old_results(small,
     one, two = (small(first="lowest", strategy=s, model="linear", rounds=1) for s in ("random", "entropy"))
     chosen = run(one).selections.groupby("client")["sample"].max()
     plugin.write_text(
-        FIRST.replace("torch.arange(min(budget, len(pool)))", "len(pool) - 1 - torch.arange(budget)")
+        FIRST.replace(
+            "torch.arange(min(budget, len(pool)))", "len(pool) - 1 - torch.arange(budget)  # the last"
+        )
     )
     load_plugin(plugin)
     with pytest.raises(RunError, match="strategy lowest is not the same as when"):
