@@ -37,7 +37,9 @@ field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, l
 field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
 	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py
 
-test: setup lint types unit reproduce-check ## lint, types, the whole test suite, the reproduction's tables
+# Tests often wait for processes that they have started: meanwhile types and tables are checked.
+test: setup lint browser ## lint, types, the whole test suite, the reproduction's tables
+	@$(MAKE) --no-print-directory --jobs 2 unit types reproduce-check
 
 lint: setup
 	$(BIN)/ruff check .
@@ -46,11 +48,11 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Four at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
+# Five at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
 # Python keeps what it has compiled, whatever the environment says.
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 5 --dist worksteal
 
 reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
 	@for file in docs/REPRODUCTION.md results/runs.parquet; do \

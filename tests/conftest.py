@@ -25,17 +25,18 @@ from support.lacking import NO_GPU, lacking
 
 # Files whose tests wait for many processes or a browser, by the worker that begins with them.
 SLOW = (
-    ("flower/test_flower.py", "sweep/test_shared_folder.py"),
-    ("laboratory/test_on_ray.py", "sweep/test_on_ray.py"),
+    ("flower/test_flower.py",),
+    ("laboratory/test_on_ray.py", "sweep/test_on_ray.py", "sweep/test_shared_folder.py"),
     ("page/test_browser.py", "page/test_fuzz.py", "flower/test_gate_fuzz.py"),
-    ("sweep/test_comparison.py", "record/test_run_folder.py"),
+    ("sweep/test_comparison.py",),
+    ("record/test_run_folder.py", "sites/test_hardships.py"),
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of four workers begin with slow tests, so that none is left with them at the end.
+    """Let each of five workers begin with slow tests, so that none is left with them at the end.
 
-    `--dist worksteal` gives each a quarter of the list, and whoever is done takes over from the others' ends.
+    `--dist worksteal` gives each a fifth of the list, and whoever is done takes over from the others' ends.
     """
     groups = [[item for item in items if item.path.as_posix().endswith(files)] for files in SLOW]
     slow = {item for group in groups for item in group}
