@@ -80,7 +80,7 @@ class Correspondence:
             "experiment": self.plan.experiment.to_toml(),
             "images": card_to_plain(self.plan.images),
             "client": site,
-            "budget": self.journal.budget or 0,
+            "budget": list(self.journal.budgets or (0,)),
             "clip": self.plan.rules.clip,
             "noise": self.plan.rules.noise,
         }

@@ -46,16 +46,18 @@ class Journal:
         return str(self.decided["run"])
 
     @property
-    def budget(self) -> int | None:
-        return self.decided.get("budget")
+    def budgets(self) -> tuple[int, ...] | None:
+        """The labels of each site, by AL round; the last is that of all later ones."""
+        decided = self.decided.get("budget")
+        return (decided,) if isinstance(decided, int) else decided and tuple(decided)  # once one for all
 
     @property
     def images(self) -> list[int]:
         """How many images each site had at the beginning."""
         return list(self.decided["images"])
 
-    def decide(self, images: Sequence[int], budget: int) -> None:
-        self.decided |= {"images": list(images), "budget": budget}
+    def decide(self, images: Sequence[int], budgets: Sequence[int]) -> None:
+        self.decided |= {"images": list(images), "budget": list(budgets)}
         self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:

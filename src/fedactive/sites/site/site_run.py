@@ -13,6 +13,7 @@ import hashlib
 import io
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -58,7 +59,7 @@ class SiteRun:
         experiment: Experiment,
         card: DatasetCard,
         client: int,
-        budget: int,
+        budgets: Sequence[int],
         cover: Cover,
         holdings: Holdings,
         store: LabelStore,
@@ -69,7 +70,7 @@ class SiteRun:
         self.folder = folder
         self.holdings = holdings
         self.cover = cover
-        self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
+        self.settings = repr((experiment, card, client, budgets, cover))  # all that an answer may depend on
         folder.mkdir(parents=True, exist_ok=True)
         self.queries = QueryLog(run, folder, store, experiment.rounds)
         self.queries.open_missing()
@@ -93,8 +94,8 @@ class SiteRun:
             experiment=experiment,
             number=client,
             pool=torch.from_numpy(pool),
-            first=torch.from_numpy(first_labels(experiment, client, pool, budget)),
-            budget=budget,
+            first=torch.from_numpy(first_labels(experiment, client, pool, budgets)),
+            budgets=budgets,
         )
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
 

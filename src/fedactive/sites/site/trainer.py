@@ -160,11 +160,11 @@ class Trainer:
             # Since it has a card, no dataset is looked up: a path in the settings, and whether it is refused,
             # would tell the coordinator which files are here.
             experiment = Experiment.from_values(parse_toml(settings["experiment"]) | here, described=card)
-            client, budget = int(settings["client"]), int(settings["budget"])
+            client, budgets = int(settings["client"]), tuple(map(int, settings["budget"]))
             cover = Cover(float(settings["clip"]), float(settings["noise"]))
-            sizes = (client, budget, cover.clip, cover.noise)
+            sizes = (client, len(budgets) - 1, *budgets, cover.clip, cover.noise)
             if min(sizes) < 0 or not all(map(math.isfinite, sizes)):
-                raise ValueError(f"client {client}, budget {budget}, {cover}")
+                raise ValueError(f"client {client}, budgets {budgets}, {cover}")
             algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
             if cover.clip and sends_more_than_weights(algorithm):  # a plan cannot say so, a message can
                 raise ValueError(f"run {request.run} would send more than what is covered")
@@ -176,7 +176,7 @@ class Trainer:
         self.close()
         folder = self.folder / request.run
         self.site_run = SiteRun(
-            request.run, experiment, card, client, budget, cover, self.read(card), self.store, folder
+            request.run, experiment, card, client, budgets, cover, self.read(card), self.store, folder
         )
         self.opened = (request.run, settings)
         return self.site_run
