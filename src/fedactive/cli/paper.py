@@ -207,13 +207,17 @@ def export(
 def document(
     path: Annotated[
         Path,
-        typer.Argument(help="Markdown file with `<!-- table: NAME -->` in it.", exists=True, dir_okay=False),
+        typer.Argument(
+            help="Markdown file with `<!-- table: NAME -->` or other such comments in it.",
+            exists=True,
+            dir_okay=False,
+        ),
     ],
     source: Source = Path("results"),
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
-    """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
-    from fedactive.paper.document import fill
+    """Write tables, claims with verdicts and pictures into a document, or check that they are true."""
+    from fedactive.paper.document import fill, pictures
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
@@ -222,12 +226,15 @@ def document(
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path} is no text") from None
-    new = fill(text, runs)
-    if check and new != text:
-        again = f"fedactive paper document {quote(path)} --from {quote(source)}"
-        raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
-    if not check:
-        write_output(path, new.encode())
+    files = {path: fill(text, runs).encode()}
+    files |= {path.parent / name: content for name, content in pictures(text, runs).items()}
+    again = f"fedactive paper document {quote(path)} --from {quote(source)}"
+    for file, content in files.items():
+        if not check:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_output(file, content)
+        elif not file.exists() or file.read_bytes() != content:
+            raise UserError(f"{file} does not say what {source} says; write it anew with: {again}")
     print(f"{path}: {'true' if check else 'written'}")
 
 

@@ -5,28 +5,34 @@ A table stands between two comments. The first says which table it is:
     <!-- table: accuracy datasets=cifar10 until=40 precision=bf16 -->
     <!-- end -->
 
-After the name of a table come options of `fedactive paper show`. There are two other kinds, with the same
-options. `<!-- setting: 13 precision=bf16 -->` shows our learning curves in one of the 38 settings (see
+After the name of a table come options of `fedactive paper show`. There are other kinds. Two have the same
+options: `<!-- setting: 13 precision=bf16 -->` shows our learning curves in one of the 38 settings (see
 `fedactive paper settings`), also where the paper printed no numbers. `<!-- claims: precision=bf16 -->` shows
 the paper's claims with our verdicts; before the first of these stands the rule by which they are judged.
+
+Two are for runs that the paper does not have, whose budgets count labels, chosen by their settings:
+`<!-- few-labels: dataset=svhn alpha=0.1 -->` is a table, `<!-- picture: svhn.svg title=SVHN dataset=svhn -->`
+shows a picture, which is drawn beside the document.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims, explain_rule
+from fedactive.paper.few_labels import few_labels_picture, few_labels_table
 from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import NO_RUNS, claims_table, curves_table, side_by_side, to_markdown
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
 from fedactive.record.stored import StoredRun
 
-BEGIN = r"<!-- (?P<kind>table|setting|claims):"
+BEGIN = r"<!-- (?P<kind>table|setting|claims|few-labels|picture):"
 BLOCK = re.compile(
     rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
 )
@@ -46,7 +52,13 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 def fill(document: str, runs: Iterable[StoredRun]) -> str:
     """Return the document with everything between such comments made anew from these runs."""
     runs = list(runs)
-    makers = {"table": make_table, "setting": make_setting, "claims": make_claims}
+    makers = {
+        "table": make_table,
+        "setting": make_setting,
+        "claims": make_claims,
+        "few-labels": few_labels_table,
+        "picture": make_picture,
+    }
 
     def make(block: re.Match[str]) -> str:
         try:
@@ -62,6 +74,20 @@ def fill(document: str, runs: Iterable[StoredRun]) -> str:
         which = "no" if not blocks else "one without an end among its"
         raise UserError(f"the document has {which} '<!-- table: NAME -->' ... '<!-- end -->' to fill")
     return filled
+
+
+def pictures(document: str, runs: Iterable[StoredRun]) -> dict[str, bytes]:
+    """Draw the document's pictures, by their paths, which are relative to the document."""
+    runs = list(runs)
+    found = [block["words"].split() for block in BLOCK.finditer(document) if block["kind"] == "picture"]
+    return {words[0]: few_labels_picture(words[1:], runs, Path(words[0]).suffix) for words in found}
+
+
+def make_picture(words: list[str], runs: list[StoredRun]) -> str:
+    if not words or "=" in words[0]:
+        raise UserError("the path of the picture is missing, as in picture.svg")
+    title = next((word.partition("=")[2].replace("_", " ") for word in words if "title=" in word), words[0])
+    return f"![{title}]({words[0]})\n"
 
 
 def make_table(words: list[str], runs: list[StoredRun]) -> str:
