@@ -40,8 +40,8 @@ def results(store, runs, tmp_path):
     add("margin", [0.60, 0.67, 0.79], first="typiclust")
     add("margin", [0.50, 0.61, 0.79])
     add("random", [0.10, 0.20, 0.30], alpha=1.0)
-    export([runs], tmp_path / "results")
-    return tmp_path / "results"
+    export([runs], tmp_path / "few-labels.parquet")
+    return tmp_path / "few-labels.parquet"
 
 
 def test_a_row_for_each_strategy_and_who_chose_first(results):

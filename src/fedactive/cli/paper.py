@@ -186,9 +186,9 @@ def figure(
 @app.command(epilog=example("fedactive paper export runs -o results"))
 def export(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write results into this folder.")] = Path(
-        "results"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write results into this folder, or .parquet file.")
+    ] = Path("results"),
 ) -> None:
     """Gather runs in one Parquet file that is small enough to commit.
 

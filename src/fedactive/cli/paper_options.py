@@ -20,7 +20,10 @@ RUNS = Path("runs")  # where `run` makes its runs, and the others look for them
 TableName = Annotated[str, name_argument(f"One of {', '.join(TABLES)}.", TABLES)]
 FigureName = Annotated[str, name_argument(f"One of {', '.join(FIGURES)}.", FIGURES)]
 Source = Annotated[
-    Path, typer.Option("--from", help="Read runs from this folder of run folders or of exported results.")
+    Path,
+    typer.Option(
+        "--from", help="Read runs from this folder of run folders or of exported results, or file of these."
+    ),
 ]
 
 SEEDS = flag("seeds", int, "Take only the first so many seeds.", min=1)
