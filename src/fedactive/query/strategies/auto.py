@@ -4,9 +4,9 @@ Each client asks its own labels. A ridge classifier on the embeddings (of length
 its n labelled samples from all others: leave-one-out, in closed form. The client chooses by MaxHerding, and
 by `margin` as soon as one of these holds:
 
-1. Its labels are no surprise any more. Of m wrong predictions in n, (m + 3)/n is at most 1/8. With m = 0
-   that is the rule of three, an upper limit of the error at 95%: 24 labels at least. A sample that stands for
-   many and is predicted teaches nothing.
+1. Its labels are no surprise any more: of n predictions m are wrong, and max(m, 3)/n is at most 1/8. A sample
+   that stands for many and is predicted teaches nothing. The 3 is from the rule of three, so that no mistake
+   in a few labels is not taken for knowledge: it takes 24 labels at least.
 2. Uncertainty finds mistakes. Margins (the highest value less the second highest) of wrong predictions are
    lower than those of right ones by 5 standard errors of the Mann-Whitney test. That takes nine mistakes.
 
@@ -33,7 +33,7 @@ from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selectio
 
 PENALTY = 1.0
 STANDARD_ERRORS = 5.0
-LEAST_ERROR = 1 / 8
+SURPRISE = 1 / 8
 RULE_OF_THREE = 3  # no case in n: at most 3/n, at 95%
 
 
@@ -67,7 +67,7 @@ def goes_by_margin(pool: Pool, model: str) -> bool:
     if len(pool.labels) < 2:
         return False
     margin, wrong = leave_one_out(F.normalize(pool.labelled(model).embeddings), pool.labels, pool.classes)
-    known = (int(wrong.sum()) + RULE_OF_THREE) / len(wrong) <= LEAST_ERROR
+    known = max(int(wrong.sum()), RULE_OF_THREE) / len(wrong) <= SURPRISE
     return known or mann_whitney(margin[wrong], margin[~wrong]) >= STANDARD_ERRORS
 
 
