@@ -85,8 +85,8 @@ def _check_rounds(run: StoredRun) -> None:
         require(queried.shape[1] <= shape[0] and queried.shape[2] == shape[1], "classes or clients differ")
         bought = queried.sum(axis=(1, 2)).cumsum()
         require(bool((bought == labelled).all()), "labels by class do not add up to all labels")
-        # Only between sites, where labels are not known, may test images be missing. With `evaluate_every` other
-        # FL rounds are not measured, but the last ones, which count, always are.
+        # Only between sites, where labels are not known, may test images be missing. With `evaluate_every`
+        # some FL rounds are not measured, but the last ones, which count, always are.
         last = np.concatenate([np.array(r.accuracy[-LAST_FL_ROUNDS:], dtype=float) for r in rounds])
         require(not np.isnan(last).any(), "it has no accuracy, or one that is not a number")
     seconds = numbers([value for r in rounds for value in r.seconds.values()])
