@@ -49,12 +49,14 @@ class LocalJob:
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+    each_epoch: bool = False  # return the weights after each epoch, too
 
 
 @dataclass(frozen=True)
 class LocalResult:
     weights: Weights
     steps: int  # SGD steps made; fewer than planned after an early stop
+    epochs: tuple[Weights, ...] = ()  # the weights after each epoch, if the job asks for them
 
 
 @lru_cache  # the same for many clients and rounds
@@ -94,7 +96,7 @@ def descend(
     order = shuffled(job.shuffle, job.epochs, count, device)
     flips = mirrored(job.shuffle, job.epochs, count, device)
 
-    step = 0
+    step, epochs = 0, []
     for epoch in range(job.epochs):
         model.train()
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
@@ -115,9 +117,15 @@ def descend(
                     v = velocity[name].mul_(recipe.momentum).add_(g)
                     w.sub_(v, alpha=job.rates[step])
             step += 1
+        if job.each_epoch:
+            epochs.append(copy_of(model))
         if job.stop_accuracy is not None:
             logits, _ = infer(model, pixels, normalise, recipe.precision)
             right = (logits.argmax(1) == labels).sum().item()
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
-    return LocalResult({name: value.detach().clone() for name, value in model.state_dict().items()}, step)
+    return LocalResult(copy_of(model), step, tuple(epochs))
+
+
+def copy_of(model: Classifier) -> Weights:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
