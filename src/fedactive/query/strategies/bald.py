@@ -36,7 +36,7 @@ class BALD(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"global", self.samples})
+        return frozenset({self.samples})
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         models, mean, entropy = 0, torch.zeros(()), torch.zeros(())

@@ -1,8 +1,8 @@
 """CHASe (TKDE 2025): samples whose predicted class kept changing while the client trained.
 
-    score = number of epochs e > 1 with ŷ_e ≠ ŷ_(e-1)      ŷ_e: predicted after epoch e of the last local update
+    score = number of epochs e > 1 with ŷ_e ≠ ŷ_(e-1)
 
-With few epochs many samples have the same score, and the seed decides among them. One epoch leaves nothing to
+ŷ_e is the class predicted after epoch e of the last local update. With few epochs many samples have the same score, and the seed decides among them. One epoch leaves nothing to
 compare: then the choice is random.
 """
 
@@ -29,7 +29,7 @@ class CHASe(Strategy):
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"global", "epochs"})
+        return frozenset({"epochs"})
 
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         before, changes = None, torch.zeros(len(pool))

@@ -1,7 +1,7 @@
 """FEAL (Chen et al., CVPR 2024): evidential uncertainty of two models, and no near neighbours in one query.
 
-Logits z are evidence of a Dirichlet distribution with a = ReLU(z) + 1 and S = Σ_c a_c. With the global model g
-and the client's own l after its last update,
+Logits z are evidence of a Dirichlet distribution: a = ReLU(z) + 1, S = Σ_c a_c. With the global model g and
+the client's own l after its last update,
 
     u = Σ_c (a_c / S)·[ψ(S + 1) - ψ(a_c + 1)]      aleatoric, of both models
     e = entropy of Dir(a_g)                        epistemic, scaled to [0, 1] over the pool
@@ -54,7 +54,7 @@ class FEAL(Strategy):
         # Whether a sample is taken depends on those before it: a walk, which a CPU does in milliseconds.
         taken = relaxed(order.tolist(), near_neighbours(own.embeddings).tolist(), count)
         chosen = torch.tensor(taken, device=order.device)
-        return Selection(chosen, score[chosen])
+        return Selection(chosen, score[chosen].float())
 
 
 def uncertainty(global_logits: Tensor, own_logits: Tensor) -> Tensor:

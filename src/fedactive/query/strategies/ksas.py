@@ -27,7 +27,9 @@ from fedactive.query.strategy import Selection, Strategy, register
 @dataclass(frozen=True)
 class KSAS(Strategy):
     name = "ksas"
-    summary = "samples on which the global and the client's last model differ, weighed by its labels; of KAFAL"
+    summary = (
+        "samples on which the global and the client's last model differ, weighed by its labels; of KAFAL"
+    )
     paper = "Cao et al., ICCV 2023"
     selectors = ("both",)
 
