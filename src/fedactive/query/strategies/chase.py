@@ -2,8 +2,8 @@
 
     score = number of epochs e > 1 with ŷ_e ≠ ŷ_(e-1)
 
-ŷ_e is the class predicted after epoch e of the last local update. With few epochs many samples have the same score, and the seed decides among them. One epoch leaves nothing to
-compare: then the choice is random.
+ŷ_e is the class predicted after epoch e of the last local update. With few epochs many samples have the same
+score, and the seed decides among them. One epoch leaves nothing to compare: then the choice is random.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def uncertainties(pool: Pool) -> tuple[Tensor, Tensor]:
 
 
 def neighbours(unlabelled: Tensor, labelled: Tensor) -> list[Tensor]:
-    """Return whom each voter votes for: those of the unlabelled samples, then of the labelled ones, in parts."""
+    """Return whom each voter votes for, in parts: first the unlabelled samples, then the labelled ones."""
     x, known = F.normalize(unlabelled), F.normalize(labelled)
     rows, found = max(1, BLOCK // len(x)), []
     for start, part in zip(range(0, len(x), rows), x.split(rows), strict=True):

@@ -1,4 +1,4 @@
-"""KSAS, the query of KAFAL (Cao et al., ICCV 2023): samples on which what the client knows makes a difference.
+"""KSAS, the query of KAFAL (Cao et al., ICCV 2023): samples on which two models differ about what it knows.
 
 With n_c labels of class c at the client, the global model g and the client's own l after its last update,
 

@@ -1,4 +1,4 @@
-"""TM-FAL (MICCAI 2025): samples whose embedding keeps moving while the model is unsure, of each class in turn.
+"""TM-FAL (MICCAI 2025): samples whose embedding keeps moving, of each class in turn.
 
 Over the checkpoints t that a client keeps, of the global model and of its own,
 
