@@ -33,7 +33,7 @@ from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
 from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase, average
 from fedactive.memory import Memory, remembered, to_device
-from fedactive.pools import make_pools
+from fedactive.pools import make_pools, train_models
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import Strategy, make_strategy, require_contract, summary_of
 from fedactive.randomness import Randomness
@@ -186,29 +186,6 @@ def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Ser
     update = algorithm.summarise(server, embeddings, client.labels.to(engine.device))
     engine.wait()  # the loop measures the time
     return update
-
-
-def train_models(
-    clients: Sequence[Client], engine: Engine, strategy: Strategy, al_round: int, weights: Weights
-) -> dict[str, list[Weights]]:
-    """Return the clients' weights by the name of the model, of all that the strategy asks for; train some."""
-    e = clients[0].experiment
-    models = {"global": [weights] * len(clients)}
-
-    def train_alone(start: Weights) -> list[Weights]:
-        """Train each client by itself, on its own labels."""
-        jobs = [client.local_only_job(al_round, start) for client in clients]
-        return [result.weights for result in engine.train(jobs)]
-
-    if "local" in strategy.needs:
-        # One fresh initialisation for all clients, new in each AL round.
-        rng = Randomness(e.seed).torch("local-only weights", al_round)
-        models["local"] = train_alone(engine.spec.initial_weights(rng))
-    if "finetuned" in strategy.needs:
-        models["finetuned"] = train_alone(weights)
-    if "local_last" in strategy.needs:
-        models["local_last"] = [client.memory.last or weights for client in clients]
-    return models
 
 
 def query_together(

@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from fedactive.engines.engine import Engine
-from fedactive.errors import UserError
+from fedactive.errors import ConfigurationError, UserError
+from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.local_sgd import LocalJob
+from fedactive.federated.objective import make_objective
 from fedactive.federated.weights import Weights
+from fedactive.models import ModelSpec
+from fedactive.models.contract import draws_in_training
 from fedactive.query.pool import Outputs, Pool
 from fedactive.query.roles import COMMITTEES
 from fedactive.query.strategy import Strategy
@@ -20,6 +25,62 @@ if TYPE_CHECKING:
     from fedactive.client import Client
 
 DROPOUT_PASSES = 20
+DISTILLATION_EPOCHS, DISTILLATION_PATIENCE = 500, 5
+
+
+def require_dropout(strategy: Strategy, spec: ModelSpec) -> None:
+    """Refuse a strategy that asks for dropout where the model has none, before any work."""
+    if "dropout" in strategy.needs and not draws_in_training(spec.build(), spec.input_shape):
+        allowed = f"options without dropout with model {spec.name}, which has none"
+        raise ConfigurationError("strategy_options", "samples=dropout", allowed)
+
+
+def train_models(
+    clients: Sequence[Client], engine: Engine, strategy: Strategy, al_round: int, weights: Weights
+) -> dict[str, list[Weights]]:
+    """Return the clients' weights by the name of the model, of all that the strategy asks for; train some."""
+    models = {"global": [weights] * len(clients)}
+
+    def train(jobs: Sequence[LocalJob]) -> list[Weights]:
+        return [result.weights for result in engine.train(jobs)]
+
+    def fresh(name: str) -> Weights:
+        """Draw one initialisation for all clients, new in each AL round."""
+        rng = clients[0].randomness.torch(f"{name} weights", al_round)
+        return engine.spec.initial_weights(rng)
+
+    if "local" in strategy.needs:
+        start = fresh("local-only")
+        models["local"] = train([client.local_only_job(al_round, start) for client in clients])
+    if "finetuned" in strategy.needs:
+        models["finetuned"] = train([client.local_only_job(al_round, weights) for client in clients])
+    if "local_last" in strategy.needs:
+        models["local_last"] = [client.memory.last or weights for client in clients]
+    if "distilled" in strategy.needs:
+        start = fresh("distilled")
+        models["distilled"] = train([distilled_job(client, al_round, start, weights) for client in clients])
+    return models
+
+
+def distilled_job(client: Client, al_round: int, start: Weights, teacher: Weights) -> LocalJob:
+    """Make the job that trains IFAL's d: from scratch, on the client's labels, towards the global model.
+
+    It minimises 0.1·CE + 0.9·T²·KL at T = 4, with a tenth of the learning rate, until 5 epochs in a row have
+    not lowered the loss on the client's own samples; for 500 epochs at most.
+    """
+    e = client.experiment
+    steps = DISTILLATION_EPOCHS * steps_per_epoch(len(client.labelled), e.batch_size)
+    return LocalJob(
+        start=start,
+        samples=client.labelled,
+        labels=client.labels,
+        epochs=DISTILLATION_EPOCHS,
+        rates=(e.lr / 10,) * steps,
+        shuffle=client.randomness.integer("distillation batches", al_round, client.number),
+        patience=DISTILLATION_PATIENCE,
+        objective=make_objective("distillation", "temperature=4,share=0.1"),
+        teacher=teacher,
+    )
 
 
 def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:

@@ -99,7 +99,7 @@ class BatchedEngine(Engine):
                 stack.step(row)
             if watched:
                 epochs.append(stack.copies(len(jobs)))
-            if stack.stoppable and stack.stop():
+            if (stack.stoppable or stack.own_losses) and stack.stop():
                 break
         return stack.results(jobs, epochs)
 

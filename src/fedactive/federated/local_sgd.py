@@ -22,6 +22,7 @@ from fedactive.federated.inference import autocast, infer
 from fedactive.federated.lesson import Lesson
 from fedactive.federated.objective import Objective
 from fedactive.federated.objectives.cross_entropy import CrossEntropy
+from fedactive.federated.own_loss import OwnLoss
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
@@ -51,6 +52,7 @@ class LocalJob:
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+    patience: int = 0  # end after so many epochs without a lower loss on the job's own samples; 0: do not
     each_epoch: bool = False  # return the weights after each epoch, too
     objective: Objective = CrossEntropy()  # noqa: RUF009 - it has no state
     fl_round: int = 0  # as the objective sees it
@@ -103,6 +105,11 @@ def descend(
     flips = mirrored(job.shuffle, job.epochs, count, device)
     lesson = Lesson(model, images, normalise, recipe.precision, job)
 
+    def ask(who: Classifier) -> Tensor:
+        return infer(who, pixels, normalise, recipe.precision)[0]
+
+    if job.patience:
+        own_loss = OwnLoss(job, ask(model), ask(lesson.teacher) if job.objective.needs_global else None)
     step, epochs = 0, []
     for epoch in range(job.epochs):
         model.train()
@@ -126,10 +133,11 @@ def descend(
         if job.each_epoch:
             epochs.append(copy_of(model))
         if job.stop_accuracy is not None:
-            logits, _ = infer(model, pixels, normalise, recipe.precision)
-            right = (logits.argmax(1) == labels).sum().item()
+            right = (ask(model).argmax(1) == labels).sum().item()
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
+        if job.patience and bool(own_loss.is_over(ask(model))):
+            break
     return LocalResult(copy_of(model), step, tuple(epochs))
 
 

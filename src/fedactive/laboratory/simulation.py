@@ -17,6 +17,7 @@ from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.laboratory.split import Split
 from fedactive.memory import Memory
 from fedactive.memory import to_device as memories_to_device
+from fedactive.pools import require_dropout
 from fedactive.randomness import Randomness
 
 
@@ -29,6 +30,7 @@ class Simulation:
         self.members = split.clients(experiment)
         self.clients = len(self.members)
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
+        require_dropout(self.members[0].strategy, engine.spec)
         self.parameters = [name for name, _ in engine.model.named_parameters()]
         self.oracle = engine.dataset.train_labels.cpu()  # no other code sees labels before they are queried
 

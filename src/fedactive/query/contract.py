@@ -47,8 +47,15 @@ def make_pool(
         heads[model] = (normal(classes, dimensions), normal(classes))
     several = {name: [outputs() for _ in range(MEMBERS)] for name in COMMITTEES}
     labels = torch.randint(classes, (labelled,), generator=torch.Generator().manual_seed(seed))
-    views = (view.__getitem__ for view in (unlabelled, known, heads))
-    return Pool(n, classes, labels, *views, each=lambda name: iter(several[name]))
+    return Pool(
+        n,
+        classes,
+        labels,
+        unlabelled.__getitem__,
+        known.__getitem__,
+        heads.__getitem__,
+        lambda name: iter(several[name]),
+    )
 
 
 def everything(pool: Pool) -> list[Tensor]:

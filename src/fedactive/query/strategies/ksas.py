@@ -40,8 +40,8 @@ class KSAS(Strategy):
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
         counts = torch.bincount(pool.labels, minlength=pool.classes)
         counts = counts if len(pool.labels) else torch.ones_like(counts)
-        models = (pool.unlabelled(model).logits for model in ("global", "local_last"))
-        score = discrepancy(*models, counts)
+        g, own = (pool.unlabelled(model).logits for model in ("global", "local_last"))
+        score = discrepancy(g, own, counts)
         chosen = top(score, budget, rng)
         return Selection(chosen, score[chosen])
 
