@@ -96,7 +96,9 @@ class StopAt(Silent):
 
 
 @pytest.mark.parametrize("strategy", ["ksas", "tmfal", "chase", "fairfal"])
-def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_numbers(small, tmp_path, monkeypatch, strategy):
+def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_numbers(
+    small, tmp_path, monkeypatch, strategy
+):
     monkeypatch.setattr(fedactive.record.run_folder, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     settings = {"strategy": strategy, "participation": 0.7, "local_epochs": 3}
     whole = run(small(**settings, runs_dir=tmp_path / "whole"))
