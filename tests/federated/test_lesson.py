@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
 import torch
 
 from fedactive.data.preprocess import Normalise
@@ -120,9 +119,8 @@ def test_labelled_and_mixed_images_are_one_batch():
     assert [size for size, training in model.sizes if training] == [4, 2]
 
 
-@pytest.mark.parametrize("pool", [torch.zeros(0, dtype=torch.long)])
-def test_without_a_pool_nothing_is_mixed(pool):
-    model, _ = learn(pool=pool)
+def test_without_a_pool_nothing_is_mixed():
+    model, _ = learn(pool=torch.zeros(0, dtype=torch.long))
     assert [size for size, training in model.sizes if training] == [2, 1, 2, 1]
     assert {type(known).__name__ for known in told} == {"Labelled"}
 
@@ -131,4 +129,3 @@ def test_a_teacher_stays_as_it_was():
     before = {name: value.clone() for name, value in TEACHER.items()}
     learn()
     assert all(torch.equal(TEACHER[name], value) for name, value in before.items())
-    assert torch.allclose(told[4].global_logits, told[4].global_logits)
