@@ -140,6 +140,8 @@ OBJECTIVES = Registry("objective", "fedactive.federated.objectives")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, OBJECTIVES, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
+TRACKERS.required = ("name", "summary")
 
 
 def load_plugin(path: Path) -> None:

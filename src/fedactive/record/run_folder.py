@@ -34,7 +34,7 @@ from fedactive.experiment import Experiment
 from fedactive.files import read_json, write_atomically, write_json, write_partial
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
-from fedactive.record.state import State, round_accuracy
+from fedactive.record.state import State
 from fedactive.registry import REGISTRIES, STRATEGIES
 
 FORMAT = 1
@@ -119,7 +119,7 @@ class Run:
             "format": FORMAT,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "al_rounds": last,
-            "final_accuracy": float(round_accuracy(self.state.metrics())[last]),
+            "final_accuracy": self.state.accuracy_of(last),
             "seconds": sum(self.state.seconds.values()),
         }
         write_json(self.folder / "done.json", summary)
