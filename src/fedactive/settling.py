@@ -13,15 +13,7 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import (
-    ALGORITHMS,
-    BACKBONES,
-    MODELS,
-    OBJECTIVES,
-    STRATEGIES,
-    TRACKERS,
-    Registry,
-)
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, TRACKERS, Registry
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
