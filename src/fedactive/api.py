@@ -76,17 +76,21 @@ class Results:
 
 
 def run(
-    experiment: Experiment, progress: Callback | None = None, callbacks: Sequence[Callback] = ()
+    experiment: Experiment,
+    progress: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
+    fresh: bool = False,
 ) -> Result:
     """Run the experiment, or the rest of it; a finished one is not run again.
 
     Progress is shown in the terminal or notebook; `fedactive.Silent()` shows nothing. `callbacks` are told of
-    every query, evaluation and AL round.
+    every query, evaluation and AL round. A run that other data or code began is begun
+    anew if `fresh`.
     """
-    return Result(run_here(experiment, progress, callbacks).folder)
+    return Result(run_here(experiment, progress, callbacks, fresh).folder)
 
 
-def compare(*, jobs: int | None = None, on: str = "here", **settings: Any) -> Results:
+def compare(*, jobs: int | None = None, on: str = "here", fresh: bool = False, **settings: Any) -> Results:
     """Run a grid: any setting of `Experiment` may be a list, and every combination is a run.
 
     Several runs go on at a time (`jobs`), here or on a Ray cluster (`on="ray"`). Finished runs are skipped,
@@ -94,7 +98,7 @@ def compare(*, jobs: int | None = None, on: str = "here", **settings: Any) -> Re
     """
     workplace = open_workplace(on, settings.get("device", "auto"), jobs)
     grid = expand(settings | {"device": workplace.device})
-    require_data(grid)
+    require_data(grid, fresh)
     jobs_done = Comparison(grid, workplace).run()
     if failed := [job for job in jobs_done if job.failed]:
         first = f"{failed[0].experiment.name}: {failed[0].last_line()} (log: {failed[0].log})"

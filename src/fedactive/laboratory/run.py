@@ -18,31 +18,41 @@ from fedactive.laboratory.split import Split, split
 from fedactive.laboratory.trackers import trackers_of
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Callback, Several
-from fedactive.record.run_folder import Run
+from fedactive.record.run_folder import Run, set_aside_outdated
 from fedactive.record.run_tables import RunTables
 
 
 def run(
-    experiment: Experiment, progress: Callback | None = None, callbacks: Sequence[Callback] = ()
+    experiment: Experiment,
+    progress: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
+    fresh: bool = False,
 ) -> RunTables:
     """Run the experiment, or the rest of it; a finished one is not run again.
 
-    Progress is shown in the terminal or notebook, or as `progress` does; `callbacks` are told the same.
+    Progress is shown in the terminal or notebook, or as `progress` does; `callbacks` are told the same. A run
+    that was begun with other data or code is an error, or begun anew if `fresh`.
     """
-    return run_all([experiment], Several([progress or make_progress(), *callbacks]))[0]
+    return run_all([experiment], Several([progress or make_progress(), *callbacks]), fresh)[0]
 
 
-def run_all(experiments: Sequence[Experiment], progress: Callback | None = None) -> list[RunTables]:
+def run_all(
+    experiments: Sequence[Experiment], progress: Callback | None = None, fresh: bool = False
+) -> list[RunTables]:
     """Run the experiments one after another; those with the same training share an engine and its workers."""
     for experiment in experiments:  # a missing device or package is reported before any work
         choose_device(experiment.device)
         federation_of(experiment)
     with EngineShelf() as engines:
-        return [run_with(engines, experiment, progress or make_progress()) for experiment in experiments]
+        return [run_with(engines, e, progress or make_progress(), fresh) for e in experiments]
 
 
-def run_with(engines: EngineShelf, experiment: Experiment, progress: Callback) -> RunTables:
+def run_with(
+    engines: EngineShelf, experiment: Experiment, progress: Callback, fresh: bool = False
+) -> RunTables:
     dataset = load_inputs(experiment, progress)
+    if fresh:
+        set_aside_outdated(experiment, dataset.fingerprint)
     clients = split(experiment, dataset.train_labels, len(dataset.classes), dataset.train_clients)
     with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:
