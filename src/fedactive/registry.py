@@ -1,4 +1,4 @@
-"""Strategies, algorithms, models, backbones and methods by name: ours, an installed package's or a plugin file's.
+"""Strategies, algorithms, models, backbones, methods by name: ours, a package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to

@@ -146,7 +146,7 @@ def setting_flag(item: Option) -> inspect.Parameter:
 METHOD = flag(
     "method",
     str,
-    "Strategy, training and what belongs to them as published (see `fedactive methods`); other flags win over it.",
+    "Strategy, training and what belongs to them, as published (see `fedactive methods`); other flags win.",
     metavar="STR",
     rich_help_panel="Active learning",
     autocompletion=completion(sorted({*METHODS.ours, *STRATEGIES.ours})),

@@ -36,8 +36,7 @@ app = typer.Typer()
 def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> None:
     """Run one experiment, or resume one that was stopped.
 
-    The defaults are the paper's. --method sets strategy, training and what belongs to them as published; what is
-    given besides wins over it. A configuration file may set any option by its name (fl_rounds = 50); flags
+    The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
     win over it. The same configuration always means the same run folder, so the same command resumes.
     """
     load_plugins(plugin)

@@ -13,7 +13,7 @@ from typing import Any
 from fedactive.errors import unknown_name
 from fedactive.registry import METHODS, STRATEGIES
 
-__all__ = ["METHODS", "method_class", "method_names", "merge", "register", "settings_of", "with_method"]
+__all__ = ["METHODS", "merge", "method_class", "method_names", "register", "settings_of", "with_method"]
 
 register = METHODS.register
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 from fedactive.methods import register
 
@@ -13,4 +13,4 @@ class FEAL:
     name = "feal"
     summary = "samples of high evidential uncertainty that are not alike; clients train with evidence"
     paper = "Chen et al., CVPR 2024"
-    settings = {"strategy": "feal", "objective": "evidential"}
+    settings: ClassVar = {"strategy": "feal", "objective": "evidential"}

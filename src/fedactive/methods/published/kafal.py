@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 from fedactive.methods import register
 
@@ -11,8 +11,6 @@ from fedactive.methods import register
 @register
 class KAFAL:
     name = "kafal"
-    summary = (
-        "samples on which the client's model and the global one disagree; clients distil from the global"
-    )
+    summary = "samples on which global and local model disagree; clients learn from the global one"
     paper = "Cao et al., ICCV 2023"
-    settings = {"strategy": "ksas", "objective": "kcfu"}
+    settings: ClassVar = {"strategy": "ksas", "objective": "kcfu"}
