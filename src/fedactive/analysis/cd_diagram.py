@@ -28,7 +28,8 @@ def draw_critical_difference(ranks: Ranks, title: str, path: Path) -> None:
         axes = figure.subplots()
         low, high = floor(ranks.means.min()), max(ceil(ranks.means.max()), floor(ranks.means.min()) + 1)
         room = NAMES * (high - low)
-        axes.set(xlim=(low - room, high + room), ylim=(depth + half, -3))
+        right = max(high + room, low + 1.05 * ranks.critical_difference)  # which may be longer than the axis
+        axes.set(xlim=(low - room, right), ylim=(depth + half, -3))
         axes.set_axis_off()
         draw_axis(axes, low, high)
         draw_difference(axes, low, ranks.critical_difference)
@@ -43,7 +44,9 @@ def draw_critical_difference(ranks: Ranks, title: str, path: Path) -> None:
             end = low - 0.02 * room if left else high + 0.02 * room
             axes.plot((rank, rank, end), (0, y, y), color="0.35", linewidth=0.9)
             words = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
-            axes.text(end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center")
+            axes.text(
+                end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center"
+            )
         axes.set_title(title, fontsize=10)
 
 
