@@ -46,9 +46,13 @@ ROOMS = {
     "sweep": LOOP | {"captions", "laboratory", "methods"},
     "analysis": BASE | {"captions", "data", "experiment", "record"},
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
+    "benchmark": LOOP | {"methods", "laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
     "export": LOOP | {"captions", "laboratory", "sites"},
-    "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "sites", "export"},
+    "cli": LOOP
+    | {
+        *("methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"),
+    },
     "__main__": {"cli", "errors"},
     "__init__": {"experiment", "export", "laboratory", "progress"},
 }

@@ -11,7 +11,6 @@ Each of these ends with `<!-- end -->`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -30,7 +29,6 @@ from fedactive.methods import method_class, settings_of
 from fedactive.options import options_of
 from fedactive.query import make_strategy
 from fedactive.record.archive import Archive
-from fedactive.record.stored import StoredRun
 from fedactive.registry import STRATEGIES
 
 MODELS = {
@@ -46,9 +44,7 @@ MODELS = {
 class Filler:
     """Makes blocks from these runs; suites are judged once, however many blocks show them."""
 
-    def __init__(self, runs: Iterable[StoredRun]) -> None:
-        archive = Archive(runs)
-
+    def __init__(self, archive: Archive) -> None:
         @cache
         def judge(name: str) -> Verdict:
             suite = find_suite(name)

@@ -6,6 +6,7 @@ Those of the yardstick are as FairFAL's authors report them (CVPR 2026), each me
 from __future__ import annotations
 
 from importlib import resources
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +16,7 @@ LIMIT = 1.5  # points of accuracy; what differs by more is looked into
 
 
 def published_numbers(suite: str) -> pd.DataFrame:
-    """Return `labelled_percent, method, accuracy` of a suite that has one setting; empty if there are none."""
+    """Return `labelled_percent, method, accuracy` of a suite of one setting; empty if there are none."""
     with (resources.files("fedactive.benchmark") / "published.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file)
     return table[table["suite"] == suite].drop(columns="suite")
@@ -24,7 +25,8 @@ def published_numbers(suite: str) -> pd.DataFrame:
 def beside_published(verdict: Verdict) -> pd.DataFrame:
     """Return a row of text for each published number that we have a number for; far ones are bold."""
     rows = []
-    for published in published_numbers(verdict.suite.name).itertuples():
+    numbers: list[Any] = list(published_numbers(verdict.suite.name).itertuples())
+    for published in numbers:
         points = verdict.points
         there = (points["method"] == published.method) & (points["labelled"] == published.labelled_percent)
         ours = points.loc[there, "accuracy"].dropna()

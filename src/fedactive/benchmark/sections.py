@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -54,7 +54,8 @@ def summary_note(verdict: Verdict) -> str:
         note = f"Mean ranks over {ranks.comparisons} comparisons (settings × budgets after AL round 1). "
         if not math.isnan(ranks.p):
             p = "below 0.0001" if ranks.p < 1e-4 else f"{ranks.p:.2g}"
-            note += f"Friedman's test: p {p}. Nemenyi's critical difference (5%): {ranks.critical_difference:.2f}. "
+            note += f"Friedman's test: p {p}. "
+            note += f"Nemenyi's critical difference (5%): {ranks.critical_difference:.2f}. "
             note += "Budgets of one setting are not independent, so rely on the pairs. "
     hardware = sorted(set(verdict.points["hardware"].dropna()))
     shared = verdict.shared_settings
@@ -102,7 +103,8 @@ def pairs_section(verdict: Verdict) -> Section:
     tests = verdict.tests
     tested, decided = int(tests["p"].notna().sum()), tests[tests["significant"]].sort_values("p_holm")
     rows = []
-    for test in decided.itertuples():
+    pairs: list[Any] = list(decided.itertuples())
+    for test in pairs:
         better, worse = (test.i, test.j) if test.mean_difference > 0 else (test.j, test.i)
         rows.append(
             {
@@ -113,7 +115,7 @@ def pairs_section(verdict: Verdict) -> Section:
                 "pairs of runs": str(test.n),
             }
         )
-    rule = "exact paired t-tests of the mean accuracy on the way, seed by seed in every setting; Holm over all pairs"
+    rule = "exact paired t-tests of the mean accuracy on the way, by seed and setting; Holm over all pairs"
     return Section(
         "Decided pairs", pd.DataFrame(rows), f"{len(decided)} of {tested} pairs are decided: {rule}."
     )
@@ -125,7 +127,7 @@ def saving_section(verdict: Verdict, setting: str) -> Section | None:
     part = verdict.points[verdict.points["setting"] == setting]
     if needed.empty or setting not in needed.index.get_level_values("setting"):
         return None
-    needed = needed.xs(setting, level="setting")
+    needed = pd.DataFrame(needed.xs(setting, level="setting"))
     unit = part["unit"].iloc[0]
     random = part[part["method"] == BASELINE]
     first, last = random["labelled"].min(), random["labelled"].max()

@@ -26,7 +26,6 @@ from typing import Any
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.options import options_of
-from fedactive.record.schema import METRICS
 
 BASELINE = "random"  # what others are measured by
 SEEDS = (1, 2, 3, 4)
@@ -118,7 +117,7 @@ class Suite:
         besides: Sequence[str] = (),
         seeds: int | None = None,
     ) -> Suite:
-        """Return the suite with these methods in place of its own, with others besides, with so many seeds."""
+        """Return the suite with these methods in place of its own, with others besides, of so many seeds."""
         chosen = dict.fromkeys([*(self.methods if methods is None else methods), *besides])
         return replace(self, methods=tuple(chosen), seeds=self.first_seeds(seeds or len(self.seeds)))
 
@@ -159,6 +158,8 @@ def find_suite(name: str) -> Suite:
 
 
 def read_suite(name: str, text: str) -> Suite:
+    from fedactive.record.schema import METRICS  # needs pyarrow, which --help does without
+
     values = parse_toml(text)
     known = {field.name for field in fields(Suite)} - {"name"}
     for key in values:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -77,7 +77,8 @@ class Verdict:
     def standing(self, method: str) -> Standing:
         """Say which methods this one is significantly better and worse than, in the order of ranks."""
         better, worse = set(), set()
-        for test in self.tests[self.tests["significant"]].itertuples():
+        decided: list[Any] = list(self.tests[self.tests["significant"]].itertuples())
+        for test in decided:
             winner, loser = (test.i, test.j) if test.mean_difference > 0 else (test.j, test.i)
             if winner == method:
                 better.add(loser)
@@ -118,22 +119,19 @@ class Verdict:
         return self.ranks.comparisons > 0 and len(self.ranks.means) > 1
 
     def needed_by_random(self) -> pd.DataFrame:
-        """Return the labels that random would have needed: a row per method and setting, a column per AL round.
+        """Return the labels that random would have needed: a row per method and setting, a column per round.
 
         It is inf where random never got there. Its first budget stands for that or fewer.
         """
         rows = {}
         for setting, part in self.points.groupby("setting", sort=False):
-            means = part.groupby(["method", "al_round"])[["labelled", "accuracy"]].mean()
-            if BASELINE not in means.index.levels[0]:
-                continue
-            random = means.loc[BASELINE]
+            later = part[part["al_round"] > 1].groupby(["method", "al_round"])["accuracy"].mean()
+            random = part[part["method"] == BASELINE].groupby("al_round")[["labelled", "accuracy"]].mean()
             for method in self.methods:
-                if method != BASELINE and method in set(part["method"]):
+                if method != BASELINE and method in set(part["method"]) and len(random):
                     rows[method, setting] = {
                         al_round: labels_needed(random["labelled"], random["accuracy"], accuracy)
-                        for al_round, accuracy in means.loc[method]["accuracy"].items()
-                        if al_round > 1
+                        for al_round, accuracy in later[method].items()
                     }
         index = pd.MultiIndex.from_tuples(rows, names=["method", "setting"]) if rows else None
         return pd.DataFrame(list(rows.values()), index=index)

@@ -47,7 +47,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         "--plugin",
-        help="Load strategies, algorithms, models, backbones or methods from this Python file (repeatable).",
+        help="Load strategies, objectives, models, methods and the like from this file (repeatable).",
     ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]

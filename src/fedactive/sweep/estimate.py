@@ -118,7 +118,7 @@ def remaining_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...]
 def kind(experiment: Experiment) -> tuple[object, ...]:
     """Return what decides how fast an experiment trains, image by image."""
     e = experiment
-    training = (e.model, e.model_options, e.algorithm, e.batch_size, e.augment, e.precision)
+    training = (e.model, e.model_options, e.algorithm, e.objective, e.batch_size, e.augment, e.precision)
     return (samples_of(e).shape, *training, e.device)
 
 
