@@ -21,7 +21,7 @@ from fedactive.benchmark.points import areas, mean_scores
 from fedactive.benchmark.suite import BASELINE, Suite
 
 
-class Standing(NamedTuple):
+class Rivals(NamedTuple):
     """How a method stands to the others of a suite."""
 
     better: list[str]  # than these
@@ -74,7 +74,7 @@ class Verdict:
         curves = curves.rename(columns={"area": "accuracy"}).drop(columns=["setting", "method"])
         return paired_tests(curves)
 
-    def standing(self, method: str) -> Standing:
+    def standing(self, method: str) -> Rivals:
         """Say which methods this one is significantly better and worse than, in the order of ranks."""
         better, worse = set(), set()
         decided: list[Any] = list(self.tests[self.tests["significant"]].itertuples())
@@ -86,7 +86,7 @@ class Verdict:
                 worse.add(winner)
         others = [name for name in self.methods if name != method]
         undecided = [name for name in others if name not in better | worse]
-        return Standing([n for n in others if n in better], [n for n in others if n in worse], undecided)
+        return Rivals([n for n in others if n in better], [n for n in others if n in worse], undecided)
 
     def sentence(self, method: str) -> str:
         """Say in one sentence how a method did."""
