@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, first_labels, make_pools, query_together, train_together
+from fedactive.client import Client, first_labels, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
 from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
+from fedactive.pools import make_pools
 from fedactive.query import STRATEGIES
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(fedactive.__file__).parent
 
 BASE = {"errors", "children", "files", "options", "registry", "randomness"}
 CORE = BASE | {"data", "models", "backbones", "experiment", "federated", "query", "evaluation", "engines"}
-LOOP = CORE | {"federation", "client", "record", "progress", "loop"}
+LOOP = CORE | {"memory", "federation", "pools", "client", "record", "progress", "loop"}
 
 # What each room of the package may import, besides itself.
 ROOMS = {
@@ -37,10 +37,12 @@ ROOMS = {
     "query": BASE | {"data", "experiment", "models"},
     "evaluation": BASE,
     "engines": CORE - {"engines", "query"},
-    "federation": CORE,
-    "client": CORE | {"federation"},
+    "memory": CORE,
+    "federation": CORE | {"memory"},
+    "pools": CORE | {"memory"},
+    "client": CORE | {"memory", "federation", "pools"},
     "progress": BASE | {"experiment"},
-    "record": CORE | {"federation", "client"},
+    "record": CORE | {"memory", "federation", "client"},
     "loop": LOOP - {"loop"},
     "laboratory": LOOP | {"captions"},
     "sweep": LOOP | {"captions", "laboratory", "methods"},

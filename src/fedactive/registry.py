@@ -1,4 +1,4 @@
-"""Strategies, algorithms, objectives, models and more by name: ours, a package's or a plugin file's.
+"""What is chosen by name, such as strategies: ours, an installed package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to

@@ -119,7 +119,7 @@ class Breaks(Strategy):
         ("nan", "not finite"),
         ("same for all seeds", "not broken by the seed"),
         ("undeclared", r"asked for \['local'\], declared \[\]"),
-        ("in place", "logits were changed"),
+        ("in place", "logits or embeddings were changed"),
         ("a client forgotten", "4 selections for 5 clients"),
         ("clients mixed up", "another client changed the answer"),
         ("nobody without a budget", "0 selections for 2 clients"),

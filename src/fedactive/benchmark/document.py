@@ -37,6 +37,7 @@ MODELS = {
     "finetuned": "the global model, fine-tuned on the client's own labels at each query",
     "local_last": "the client's weights after its last local training, kept by the client",
     "committee": "checkpoints of the global model and of `local_last`, kept by the client",
+    "epochs": "the client's weights after each epoch of its last local training, kept by the client",
     "distilled": "a model distilled from the global one on the client's own labels at each query",
 }
 

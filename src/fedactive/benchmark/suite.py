@@ -44,6 +44,7 @@ PUBLISHED = (
     "ifal",
     "tmfal",
     "chase",
+    "bald",
 )
 OF_METHODS = ("method", "strategy", "selector", "strategy_options", "seed")  # no settings of a suite
 

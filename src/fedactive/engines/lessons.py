@@ -1,4 +1,4 @@
-"""What the objective of a stack is told about each client, and one client's loss: `federated.lesson` for many.
+"""What a stack's objective is told about each client, and one client's loss: `federated.lesson` for many.
 
 A stack whose objective needs mixed images has twice as many places as a batch has: labelled images come
 first, mixed ones behind them. The buffers never move, so that a step can be recorded.

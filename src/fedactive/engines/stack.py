@@ -21,6 +21,7 @@ from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
 from fedactive.engines.lessons import Lessons, places
 from fedactive.engines.plan import Row
+from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.inference import autocast, inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.objective import Objective
@@ -144,16 +145,26 @@ class Stack(ABC):
         if self.rounded is not self.parameters:
             self.rounded.copy_(self.parameters)
 
-    def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
-        count = len(jobs)
-        weights = self.as_weights(
+    def results(
+        self, jobs: Sequence[LocalJob], epochs: Sequence[Sequence[Weights]] = ()
+    ) -> list[LocalResult]:
+        """Return each job's end; `epochs` are copies of all clients after each epoch."""
+        # Reading the steps waits for the device; it is needed only where clients may stop early.
+        steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
+        results = []
+        for k, (job, weights) in enumerate(zip(jobs, self.copies(len(jobs)), strict=True)):
+            made = steps[k] // steps_per_epoch(len(job.samples), self.recipe.batch_size)
+            after = tuple(copies[k] for copies in epochs[:made]) if job.each_epoch else ()
+            results.append(LocalResult(weights, steps[k], after))
+        return results
+
+    def copies(self, count: int) -> list[Weights]:
+        """Copy the weights of the first `count` clients as they are now."""
+        return self.as_weights(
             self.parameters[:count].clone(),
             self.statistics[:count].clone(),
             {name: buffer[:count].clone() for name, buffer in self.buffers.items()},
         )
-        # Reading the steps waits for the device; it is needed only where clients may stop early.
-        steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
-        return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, buffers: Weights) -> list[Weights]:
         """Make views of each client's tensors, by name, in the model's own order."""

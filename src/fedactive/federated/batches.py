@@ -37,7 +37,7 @@ def shuffled_together(
 def mixed_pairs(
     seed: int, epochs: int, count: int, pool: int, device: torch.device | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw two of range(pool) for each epoch and place in the order, and the first one's share β ~ Beta(2, 2).
+    """Draw two of range(pool) for each epoch and place, and the first one's share β ~ Beta(2, 2).
 
     All three are (epochs, count).
     """

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm
+from fedactive.federated.algorithm import Server, Update, make_algorithm
 from fedactive.federated.weights import Weights
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.models import ModelSpec
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.best_model import BestModel
@@ -235,8 +235,8 @@ class Sites:
         self.journal.set_accuracy(evaluation.accuracy)
         return server, evaluation
 
-    def snapshot(self) -> list[State]:
+    def snapshot(self) -> list[Kept]:
         return []  # each site remembers its own state
 
-    def restore(self, server: Server, snapshot: list[State]) -> Server:
+    def restore(self, server: Server, snapshot: list[Kept]) -> Server:
         return replace(server, parameters=tuple(self.parameters))
