@@ -167,6 +167,9 @@ def registry_of(setting: str) -> Any:
 def travels(cls: Any) -> str:
     if cls.coordinated:
         return "clients send sums and counts of clusters, which the server adds up"
+    if cls.numbers:
+        told = "one number" if cls.numbers == 1 else f"{cls.numbers} numbers"
+        return f"each client tells {told} once in a run; the server gives back the mean over clients"
     return "nothing leaves a client for its query"
 
 

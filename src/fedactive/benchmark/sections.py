@@ -75,6 +75,8 @@ def curve_section(verdict: Verdict, setting: str, metric: str) -> Section:
     """Write the mean ± deviation of a metric by budget."""
     part = verdict.points[verdict.points["setting"] == setting]
     title = f"{METRICS[metric].heading}: {setting}"
+    if part[metric].isna().all():
+        return Section(title, pd.DataFrame(), "not known of these runs, which an older version made.")
     table = pd.DataFrame({"method": [name for name in verdict.methods if name in set(part["method"])]})
     for _, column in part.groupby("al_round"):
         values = column.groupby("method")[metric]
