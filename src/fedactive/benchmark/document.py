@@ -70,14 +70,14 @@ class Filler:
         head = f"{suite.question}\n\nSettings: {settings}.\n"
         for variant in suite.variants if len(suite.variants) > 1 else ():
             head += f"With {', '.join(f'{key} {show(value)}' for key, value in variant.items())}.\n"
-        if verdict.points.empty:
-            run = f"`fedactive benchmark run {suite.name}` makes them"
-            return f"{head}\nThere are no results of this suite yet: {run}.\n"
+        text = f"{head}\nThere are no results of this suite yet: `fedactive benchmark run {suite.name}` makes them.\n"
+        if not verdict.points.empty:
+            text = f"{head}\n{as_markdown(sections_of(verdict))}"
         beside = beside_published(verdict)
-        text = f"{head}\n{as_markdown(sections_of(verdict))}"
-        if "ours" in beside:
+        if len(beside):
             limit = f"Bold is a difference of more than {LIMIT:g} points."
-            text += f"\n#### Published numbers beside ours\n\n{to_markdown(beside)}\n{limit}\n"
+            text += f"\n#### Published numbers\n\n{to_markdown(beside)}"
+            text += f"\n{limit}\n" if "ours" in beside else ""
         return text
 
     def methods(self, words: list[str]) -> str:
