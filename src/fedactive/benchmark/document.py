@@ -70,7 +70,8 @@ class Filler:
         head = f"{suite.question}\n\nSettings: {settings}.\n"
         for variant in suite.variants if len(suite.variants) > 1 else ():
             head += f"With {', '.join(f'{key} {show(value)}' for key, value in variant.items())}.\n"
-        text = f"{head}\nThere are no results of this suite yet: `fedactive benchmark run {suite.name}` makes them.\n"
+        run = f"`fedactive benchmark run {suite.name}` makes them"
+        text = f"{head}\nThere are no results of this suite yet: {run}.\n"
         if not verdict.points.empty:
             text = f"{head}\n{as_markdown(sections_of(verdict))}"
         beside = beside_published(verdict)
