@@ -41,7 +41,7 @@ ROOMS = {
     "federation": CORE | {"memory"},
     "pools": CORE | {"memory"},
     "client": CORE | {"memory", "federation", "pools"},
-    "progress": BASE | {"experiment"},
+    "progress": BASE | {"experiment", "evaluation"},
     "record": CORE | {"memory", "federation", "client"},
     "loop": LOOP - {"loop"},
     "laboratory": LOOP | {"captions"},
@@ -51,12 +51,10 @@ ROOMS = {
     "benchmark": LOOP | {"methods", "laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
     "export": LOOP | {"captions", "laboratory", "sites"},
-    "cli": LOOP
-    | {
-        *("methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"),
-    },
+    "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
+    "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "export", "laboratory", "progress"},
+    "__init__": {"api", "experiment", "export", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
