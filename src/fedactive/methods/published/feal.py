@@ -9,7 +9,7 @@ from fedactive.methods import register
 
 @final
 @register
-class FEAL:
+class FEALAsPublished:
     name = "feal"
     summary = "samples of high evidential uncertainty that are not alike; clients train with evidence"
     paper = "Chen et al., CVPR 2024"

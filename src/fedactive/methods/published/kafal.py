@@ -9,7 +9,7 @@ from fedactive.methods import register
 
 @final
 @register
-class KAFAL:
+class KAFALAsPublished:
     name = "kafal"
     summary = "samples on which global and local model disagree; clients learn from the global one"
     paper = "Cao et al., ICCV 2023"
