@@ -21,15 +21,13 @@ def test_every_objective_keeps_the_contract(name):
 
 
 def test_a_run_in_one_go_and_in_two(small, tmp_path):
-    """The same numbers, and not those of balanced softmax alone, which is all of it in the first FL round."""
-    apart = small(objective="kcfu", strategy="random", rounds=1, local_epochs=3, lr=0.1)
+    """The same numbers; other ones than those of balanced softmax, which is a part of it."""
+    apart = small(objective="kcfu", strategy="random", rounds=1)
     run(apart)
     resumed, kcfu = (replace(apart, rounds=2, runs_dir=tmp_path / name) for name in ("runs", "whole"))
     whole = run(kcfu).metrics
     assert whole.equals(run(resumed).metrics)
-    without = run(replace(kcfu, objective="balanced_softmax")).metrics
-    apart = (whole["loss"] / without["loss"] - 1).abs()[whole["model"] == "global"]
-    assert (apart > 1e-4).tolist() == [False, True, True] * 2
+    assert not whole.equals(run(replace(kcfu, objective="balanced_softmax")).metrics)
 
 
 def test_the_documents_example(small, tmp_path):

@@ -131,4 +131,4 @@ class Lessons:
 
 
 def mean_of(losses: Tensor, present: Tensor) -> Tensor:
-    return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
+    return losses.masked_fill(~present, 0.0).sum() / present.sum().clamp_min(1)

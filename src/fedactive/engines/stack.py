@@ -183,7 +183,7 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
-        self.lessons.prepare(self.batch, Row.of(self.row).code, self.targets)
+        self.lessons.prepare(self.batch, self.row[:, : self.recipe.batch_size], self.targets)
         self.learn()
 
     def fetch(self) -> None:

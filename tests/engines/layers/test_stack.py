@@ -18,7 +18,8 @@ from fedactive.engines import kernel_inference, step_kernels
 from fedactive.engines.branches import BranchStack
 from fedactive.engines.layers import first_launches, tiles
 from fedactive.engines.layers.stack import LayerStack
-from fedactive.engines.plan import Row, plan_steps
+from fedactive.engines.lessons import places
+from fedactive.engines.plan import plan_steps
 from fedactive.federated.inference import infer
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.objective import make_objective
@@ -147,7 +148,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
     step_kernels.gather(stack)
-    stack.lessons.prepare(stack.batch, Row.of(stack.row).code, stack.targets)
+    stack.lessons.prepare(stack.batch, stack.row[:, : stack.recipe.batch_size], stack.targets)
     stack.learn()
 
 
@@ -245,6 +246,14 @@ def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     assert torch.allclose(fused.own_accuracy()[:2].cpu(), plain.own_accuracy()[:2])
     assert torch.equal(fused.statistics, before)
     assert fused.active.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("name", "largest"), [("cross_entropy", 128), ("evidential", 128), ("kcfu", 64)])
+def test_mixed_images_count_for_what_fits_into_the_kernels(name, largest):
+    model, images = ModelSpec("cnn4", (3, 32, 32), 10).build(), torch.zeros(0, 3, 32, 32, dtype=torch.uint8)
+    for batch in (largest, largest + 1):
+        recipe = places(Recipe(batch_size=batch, precision="bf16"), make_objective(name))
+        assert LayerStack.supports(model, images, recipe) == (batch == largest)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -34,4 +33,4 @@ class BalancedSoftmax(Objective):
 
 def adjusted(logits: Tensor, counts: Tensor) -> Tensor:
     """Return z + log n; a class without labels gets a value that no softmax sees."""
-    return torch.where(counts > 0, logits + counts.clamp_min(1).log(), ABSENT)
+    return (logits + counts.clamp_min(1).log()).masked_fill(counts == 0, ABSENT)

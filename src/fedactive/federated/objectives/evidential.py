@@ -15,7 +15,6 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedactive.federated.objective import Labelled, Objective, register
 from fedactive.options import option
@@ -39,8 +38,8 @@ class Evidential(Objective):
         s = a.sum(1, keepdim=True)
         expected = torch.digamma(s) - torch.digamma(a.gather(1, y))
         pi = (n / n.sum()).expand_as(z).gather(1, y)
-        wrong = 1 - F.one_hot(known.labels, z.shape[1]).to(z)
-        less = (known.fl_round / ROUNDS_TO_FULL_WEIGHT).clamp_max(1) * from_uniform((a - 1) * wrong + 1)
+        wrong = a.scatter(1, y, 1.0)  # ã
+        less = (known.fl_round / ROUNDS_TO_FULL_WEIGHT).clamp_max(1) * from_uniform(wrong)
         more = z.shape[1] / s.detach() * z.gather(1, y)
         return ((2 - pi) * expected + self.weight * (less - more))[:, 0]
 

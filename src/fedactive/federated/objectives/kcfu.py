@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -46,5 +45,5 @@ class KCFU(Objective):
 
 def rarity(counts: Tensor) -> Tensor:
     """Return w: the rarer a class, the larger; 0 for one without labels; their sum is 1."""
-    inverse = torch.where(counts > 0, 1 / counts.clamp_min(1), 0.0)
+    inverse = (counts > 0) / counts.clamp_min(1)
     return inverse / inverse.sum()
