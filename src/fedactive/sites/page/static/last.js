@@ -27,11 +27,11 @@ export class Last {
     const button = Object.assign(document.createElement("button"), {type: "button", title: name});
     button.dataset.back = back;
     button.setAttribute("aria-keyshortcuts", `Shift+${back}`);
-    button.setAttribute("aria-label", `${back} back: ${name}`);
     if (current) button.setAttribute("aria-current", "true");
-    const key = Object.assign(document.createElement("kbd"), {textContent: `⇧${back}`});
+    const key = Object.assign(document.createElement("kbd"), {textContent: `⇧${back}`, ariaHidden: "true"});
+    const place = Object.assign(document.createElement("span"), {className: "hidden", textContent: `${back} back: `});
     const label = Object.assign(document.createElement("bdi"), {textContent: name});
-    button.append(this.thumbnails.get(item.image) ?? document.createElement("canvas"), key, label);
+    button.append(this.thumbnails.get(item.image) ?? document.createElement("canvas"), key, place, label);
     const entry = document.createElement("li");
     entry.append(button);
     return entry;
