@@ -239,8 +239,9 @@ export class Stage {
     if (picture?.state !== "ready") return;
     const {width, height, deep, element} = picture;
     const {clientWidth, clientHeight} = this.box;
-    const fit = Math.min(clientWidth / width, clientHeight / height) * this.zoom;
-    const [mostX, mostY] = [(width * fit - clientWidth) / 2, (height * fit - clientHeight) / 2].map(n => Math.max(0, n));
+    const fit = Math.min(clientWidth / width, clientHeight / height);
+    // No edge comes further in than it was before zooming. So every place can be zoomed at, and none gets out of view.
+    const [mostX, mostY] = [width, height].map(length => length * fit * (this.zoom - 1) / 2);
     this.x = within(-mostX, this.x, mostX);
     this.y = within(-mostY, this.y, mostY);
     const {style} = element;
