@@ -10,7 +10,6 @@ export class Last {
 
   show(past, browsing) {
     const latest = past.slice(-this.count).reverse();
-    this.row.hidden = !latest.length;
     for (const {image} of latest) {
       const drawn = this.thumbnails.get(image) ?? this.stage.thumbnail({image}, SIZE);
       if (drawn) this.thumbnails.set(image, drawn);
