@@ -17,7 +17,7 @@ setup-demo: $(READY_TO_RUN) ## make .venv with the package alone, to run experim
 # installs is in the second, too, which therefore stands for both.
 $(READY_TO_RUN): WHAT := .
 $(READY_TO_RUN): WHY := to run experiments
-$(READY): WHAT := '.[dev,sites,simulation,pretrained,onnx,export]'
+$(READY): WHAT := '.[dev,sites,dicom,simulation,pretrained,onnx,export]'
 $(READY): WHY := to run, develop and test
 $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -155,7 +155,8 @@ class Browser:
 
     def act(self, *pointer: dict[str, Any], kind: str = "mouse") -> None:
         """Move a pointer, press and release its buttons."""
-        mouse = {"type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": list(pointer)}
+        steps = [{"button": 0} | step if step["type"] != "pointerMove" else step for step in pointer]
+        mouse = {"type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": steps}
         self.call("POST", f"{self.session}/actions", {"actions": [mouse]})
 
     def console(self) -> list[str]:
