@@ -1,20 +1,19 @@
 // Labelling: keys and buttons, one image after the other. After an answer the next image shows at once; the answer
 // is sent in the background.
 
+import {listenToKeys} from "./keys.js";
 import {Last} from "./last.js";
 import {Outbox} from "./outbox.js";
+import {stayPresent} from "./presence.js";
 import {showProgress} from "./progress.js";
 import {Search} from "./search.js";
 import {Stage} from "./stage.js";
 
 const LAST = 9, AHEAD = 8;
-const BEAT = 20000;  // milliseconds between two words to the site that somebody is here
-const IDLE = 60000;  // after which nobody is, and others may get the images
 
 const byId = id => document.getElementById(id);
 const main = byId("work");
 const classes = JSON.parse(main.dataset.classes);  // [key, name]
-const labels = new Map(classes.map(([key], label) => [key, label]).filter(([key]) => key));
 const stage = new Stage(byId("stage"), {
   onReady: ready, onLoaded: () => last.show(past, browsing), onBroken: broken, onTone: tone,
 });
@@ -209,29 +208,6 @@ async function gold() {
   show();
 }
 
-// --- somebody is here
-
-let active = performance.now(), asked = performance.now();
-for (const kind of ["keydown", "pointermove", "pointerdown"]) {
-  addEventListener(kind, () => {
-    const away = performance.now() - active > IDLE;
-    active = performance.now();
-    if (away) beat(true);
-  }, {passive: true});
-}
-
-// While somebody is here, the site keeps the images for them. After a while away others may have got them.
-async function beat(again = false) {
-  if (document.hidden || (performance.now() - active > IDLE && !again)) return;
-  if (performance.now() - asked < BEAT / 2 || !outbox.empty) return;
-  asked = performance.now();
-  const answer = await fetch(`/api/next?queue=${work.queue}&count=${AHEAD}`).catch(() => null);
-  if (!answer?.ok || !again || !outbox.empty || browsing !== null) return;
-  work = await answer.json();
-  merge(work.images);
-  show();
-}
-
 // --- keys and buttons
 
 const doing = {
@@ -264,39 +240,11 @@ const viewing = {
   "light-up": () => stage.toneBy(1, 1.15), "light-down": () => stage.toneBy(1, 1 / 1.15),
   preset: () => stage.chooseNext(), reset: () => stage.reset(),
 };
-const keys = {
-  " ": () => answer("skip"), f: () => answer("flag"), backspace: undo, g: doing.guess, "?": doing.help,
-  arrowleft: doing.back, arrowright: doing.forward, "+": viewing["zoom-in"], "=": viewing["zoom-in"],
-  "-": viewing["zoom-out"], ".": viewing["contrast-up"], ",": viewing["contrast-down"], escape: viewing.reset,
-  ":": viewing["light-up"], ">": viewing["light-up"], ";": viewing["light-down"], "<": viewing["light-down"],
-  w: viewing.preset, d: doing.guide, ...(search ? {"/": doing.search} : {}),
-};
-const shifted = {
-  f: doing.comment, arrowleft: () => stage.stepBy(1, 0), arrowright: () => stage.stepBy(-1, 0),
-  arrowup: () => stage.stepBy(0, 1), arrowdown: () => stage.stepBy(0, -1),
-};
-const REPEATED = new Set("+-=,.;:<>");  // keys that may be held down
 
-function actionOf(event) {
-  const key = event.key.toLowerCase();
-  if (event.shiftKey && shifted[key]) return shifted[key];
-  if (labels.has(key)) return () => answer("label", labels.get(key));
-  if (keys[key]) return keys[key];
-  // A key of a digit that writes another sign, with Shift on most keyboards: so many answers back.
-  const digit = +/^Digit([1-9])$/.exec(event.code)?.[1];
-  return digit && key !== `${digit}` && digit <= past.length ? () => goTo(past.length - digit) : null;
-}
-
-addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.key === " " && event.target.closest("button, a, input, select")) return;  // Space presses what has the focus
-  if (event.target.closest("input, select, textarea")) return;
-  if (!byId("single-keys").checked && event.key.length === 1) return;
-  const action = actionOf(event);
-  if (!action) return;
-  event.preventDefault();
-  // A key that is held down answers once, not about every image that follows.
-  if (!event.repeat || REPEATED.has(event.key) || (event.shiftKey && event.key.startsWith("Arrow"))) action();
+listenToKeys({
+  labels: new Map(classes.map(([key], label) => [key, label]).filter(([key]) => key)),
+  answer, doing, viewing, step: (x, y) => stage.stepBy(x, y), searching: Boolean(search),
+  goBack: count => count <= past.length && goTo(past.length - count),
 });
 
 document.addEventListener("click", event => {
@@ -328,14 +276,13 @@ byId("comment-text").addEventListener("keydown", event => {
   }
 });
 
-// Who dictates or has a switch may not want that single keys answer.
-byId("single-keys").checked = localStorage.getItem("single keys") !== "no";
-byId("single-keys").addEventListener("change", event => {
-  localStorage.setItem("single keys", event.target.checked ? "yes" : "no");
+setInterval(() => showProgress(work), 20000);  // the deadline comes nearer
+stayPresent(() => outbox.empty && `/api/next?queue=${work.queue}&count=${AHEAD}`, result => {
+  if (!outbox.empty || browsing !== null) return;
+  work = result;
+  merge(work.images);
+  show();
 });
-
-setInterval(() => showProgress(work), BEAT);  // the deadline comes nearer
-setInterval(() => beat(), BEAT);
 show();
 outbox.send();
 fetch("/api/history?count=200").then(answer => answer.json()).then(answers => {
