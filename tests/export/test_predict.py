@@ -127,7 +127,7 @@ def test_if_nothing_can_be_read_that_is_an_error(model, pictures, tmp_path):
         ),
         ("digits", "features.npz", "the model takes images of 8x8x1, and the array images is missing"),
         ("digits", "nowhere", "there is no such file or folder"),
-        ("digits", "cache", "there is no image in this folder (png, jpg)"),
+        ("digits", "cache", "there is no image in this folder (png, jpg, dcm)"),
     ],
 )
 def test_other_inputs_are_one_sentence(exported, place, pictures, photographs, kind, given, sentence):
