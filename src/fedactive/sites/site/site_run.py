@@ -74,9 +74,10 @@ class SiteRun:
         self.folder = folder
         self.holdings = holdings
         self.cover = cover
-        self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
+        stated = (card.window,) if card.window else ()
+        self.settings = repr((experiment, card, client, budget, cover, *stated))  # all that answers depend on
         folder.mkdir(parents=True, exist_ok=True)
-        self.queries = QueryLog(run, folder, store, experiment.rounds)
+        self.queries = QueryLog(run, folder, store, experiment.rounds, card.window)
         self.queries.open_missing()
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
