@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedactive.federated import Server, Update
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
 from fedactive.record import run_folder
@@ -33,7 +33,7 @@ class Toy:
             raise KeyboardInterrupt
         self.asked.append(question)
 
-    def query(self, al_round, weights):
+    def query(self, al_round, weights, agreed=None):
         self.ask("query", al_round, number(weights))
         queries = [Query(k, torch.tensor([10 * al_round + k]), torch.ones(1)) for k in range(3)]
         return QueryPhase(queries, seconds={"selection": 1.0})
@@ -62,10 +62,10 @@ class Toy:
         return server, measured
 
     def snapshot(self):
-        return [{"memory": {"n": torch.tensor(self.memory)}}] * 3
+        return [Kept({"memory": {"n": torch.tensor(self.memory)}})] * 3
 
     def restore(self, server, snapshot):
-        self.memory = snapshot[0]["memory"]["n"].item()
+        self.memory = snapshot[0].own["memory"]["n"].item()
         self.ask("restore", number(server.weights), self.memory)
         return server
 
@@ -77,8 +77,11 @@ class Notes(Silent):
     def on_query(self, al_round):
         self.told.append(al_round)
 
-    def on_evaluation(self, al_round, fl_round, accuracy):
-        self.told.append((al_round, fl_round, round(accuracy, 4)))
+    def on_evaluation(self, al_round, fl_round, evaluation):
+        self.told.append((al_round, fl_round, round(evaluation.accuracy, 4)))
+
+    def on_round(self, al_round, labelled, accuracy):
+        self.told.append((f"{labelled} labels", round(accuracy, 4)))
 
 
 @pytest.fixture
@@ -125,7 +128,10 @@ def test_only_what_was_measured_is_recorded_and_told(learn):
     metrics = pd.read_parquet(learn(Toy(), notes) / "metrics.parquet")
     assert metrics[["al_round", "fl_round"]].to_numpy().tolist() == [[1, 2], [2, 2]]
     assert metrics["accuracy"].tolist() == pytest.approx([(0.104 + 0.5) / 2, (0.204 + 0.5) / 2])
-    assert notes.told == [1, (1, 1, 0.302), 2, (2, 1, 0.352)]
+    assert notes.told == [
+        *(1, (1, 1, 0.302), ("3 labels", 0.302)),
+        *(2, (2, 1, 0.352), ("6 labels", 0.352)),
+    ]
 
 
 def test_seconds_of_every_phase_are_recorded(learn):

@@ -14,7 +14,7 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, TRACKERS, Registry
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
@@ -25,12 +25,15 @@ ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 def settle(e: Experiment) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", e.device):
         raise ConfigurationError("device", e.device, "auto, cpu, cuda, or one GPU as in cuda:1")
+    if e.track:
+        TRACKERS[e.track]  # or it says which there are
     settle_dataset(e)
     settle_clients(e)
     settle_backbone(e)
     settle_strategy(e)
-    for registry in (ALGORITHMS, MODELS):
+    for registry in (ALGORITHMS, OBJECTIVES, MODELS):
         settle_options(e, registry)
+    OBJECTIVES.make(e.objective, e.objective_options)  # a plugin's may be refused
     settle_algorithm(e)
     settle_weights(e)
     settle_rounds(e)
@@ -122,6 +125,13 @@ def settle_algorithm(e: Experiment) -> None:
     if algorithm.models and e.model not in algorithm.models:
         allowed = f"{' or '.join(algorithm.models)} with algorithm {e.algorithm}"
         raise ConfigurationError("model", e.model, allowed)
+    if algorithm.objectives and e.objective not in algorithm.objectives:
+        allowed = f"{' or '.join(algorithm.objectives)} with algorithm {e.algorithm}"
+        raise ConfigurationError("objective", e.objective, allowed)
+    strategy = STRATEGIES.make(e.strategy, e.strategy_options, selector=e.selector)
+    if strategy.remembers and not algorithm.steps:
+        allowed = f"one that asks for no model of local training with algorithm {e.algorithm}"
+        raise ConfigurationError("strategy", e.strategy, allowed)
     if algorithm.fl_rounds is not None:
         put(e, "fl_rounds", algorithm.fl_rounds)
 

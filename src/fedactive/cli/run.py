@@ -9,8 +9,10 @@ import typer
 
 from fedactive.cli.options import (
     LABORATORY,
+    METHOD,
     SETTINGS,
     Config,
+    Fresh,
     Jobs,
     On,
     Plugins,
@@ -22,6 +24,7 @@ from fedactive.cli.options import (
 )
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import quote
+from fedactive.methods import merge
 
 app = typer.Typer()
 
@@ -30,8 +33,8 @@ app = typer.Typer()
     rich_help_panel=LABORATORY,
     epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
 )
-@with_flags(SETTINGS)
-def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> None:
+@with_flags([METHOD, *SETTINGS])
+def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **flags: str | None) -> None:
     """Run one experiment, or resume one that was stopped.
 
     The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
@@ -47,9 +50,9 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     from fedactive.laboratory.run import run as run_experiment
     from fedactive.record.run_folder import is_finished
 
-    finished = is_finished(experiment)
+    finished = is_finished(experiment) and not fresh
     with handle_interrupt():
-        result = run_experiment(experiment, make_progress())
+        result = run_experiment(experiment, make_progress(), fresh=fresh)
     if finished:
         print("nothing was left to run: this run was finished before")
     print_result(result)
@@ -59,17 +62,23 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     rich_help_panel=LABORATORY,
     epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
-@with_flags(SETTINGS)
+@with_flags([METHOD, *SETTINGS])
 def compare(
-    config: Config = None, plugin: Plugins = None, jobs: Jobs = None, on: On = "here", **flags: str | None
+    config: Config = None,
+    plugin: Plugins = None,
+    jobs: Jobs = None,
+    on: On = "here",
+    fresh: Fresh = False,
+    **flags: str | None,
 ) -> None:
     """Run a grid of experiments, several at a time, and compare them.
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
-    --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
-    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
-    such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
+    --algorithm-options, --objective-options and --model-options are separated by semicolons
+    ('micro=entropy;micro=margin'). Finished runs are skipped, stopped ones resume, and a run that fails does
+    not stop the others. Several such commands with one --runs-dir split the work. --device cuda uses all
+    GPUs, cuda:0,cuda:2 some of them.
     """
     from fedactive.analysis.curves import axis_of, learning_curves
     from fedactive.cli.tables import print_accuracy
@@ -84,10 +93,10 @@ def compare(
         for name, text in flags.items()
         if text is not None
     }
-    values = parse_toml(read_config(config)) | given
+    values = merge(parse_toml(read_config(config)), given)
     workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
     grid = expand(values | {"device": workplace.device})
-    require_data(grid)
+    require_data(grid, fresh)
     with handle_interrupt():
         finished = Comparison(grid, workplace).run()
     done = [job.experiment for job in finished if not job.failed]

@@ -17,7 +17,7 @@ from fedactive.experiment import LAST_FL_ROUNDS
 from fedactive.record.state import divergence
 
 if TYPE_CHECKING:
-    from fedactive.laboratory.run import Result
+    from fedactive.record.run_tables import RunTables
 
 
 def print_whole(table: Table) -> None:
@@ -28,7 +28,7 @@ def print_whole(table: Table) -> None:
     console.print(table)
 
 
-def print_result(result: Result) -> None:
+def print_result(result: RunTables) -> None:
     """Print the accuracy by AL round, and where the run folder is."""
     metrics = result.metrics
     labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
@@ -62,6 +62,18 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
         seeds = curves.loc[curves["strategy"] == name, "seed"].nunique()
         table.add_row(str(name), str(seeds), *row)
     print_whole(table)
+
+
+def print_section(title: str, frame: pd.DataFrame, note: str) -> None:
+    """Print a section of a benchmark's verdict: its table, if it has rows, and what is to be said of it."""
+    if len(frame):
+        table = Table(title=Text(title), box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for column in frame.columns:
+            table.add_column(str(column), justify="left" if column == frame.columns[0] else "right")
+        for row in frame.itertuples(index=False):
+            table.add_row(*map(Text, row))
+        print_whole(table)
+    Console().print(Text(note if len(frame) else f"{title}: {note}"))
 
 
 def print_paper_table(frame: pd.DataFrame, title: str) -> None:

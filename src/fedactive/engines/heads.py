@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from fedactive.federated.batches import shuffled, steps_per_epoch
 from fedactive.federated.inference import inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
+from fedactive.federated.objectives.cross_entropy import CrossEntropy
 from fedactive.federated.weights import Weights
 from fedactive.models import ModelSpec
 from fedactive.models.architectures.linear import Linear
@@ -30,6 +31,11 @@ WEIGHT, BIAS = "head.weight", "head.bias"
 def are_heads(spec: ModelSpec, recipe: Recipe) -> bool:
     """Return whether clients train linear heads on features, in float32."""
     return spec.name == Linear.name and len(spec.input_shape) == 1 and recipe.precision != "bf16"
+
+
+def is_plain(job: LocalJob) -> bool:
+    """Return whether a job minimises the cross-entropy, and asks for nothing but the last weights."""
+    return isinstance(job.objective, CrossEntropy) and not (job.patience or job.each_epoch)
 
 
 def train_heads(features: Tensor, recipe: Recipe, jobs: Sequence[LocalJob]) -> list[LocalResult]:

@@ -9,7 +9,7 @@ from typing import final
 import torch
 
 from fedactive.engines.engine import Engine
-from fedactive.engines.heads import are_heads, train_heads
+from fedactive.engines.heads import are_heads, is_plain, train_heads
 from fedactive.federated.local_sgd import LocalJob, LocalResult, train
 
 
@@ -20,12 +20,18 @@ class SequentialEngine(Engine):
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         # Float sums depend on how threads share the work: one thread per client makes the result the same
         # on every machine and in every engine that trains clients side by side.
-        with single_thread():
-            if are_heads(self.spec, self.recipe):
-                return train_heads(self.dataset.train_inputs, self.recipe, jobs)
-            return [
-                train(self.model, self.dataset.train_inputs, self.normalise, self.recipe, job) for job in jobs
-            ]
+        return train_in_turn(self, jobs)
+
+
+def train_in_turn(engine: Engine, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+    """Train with the engine's own model, in this process."""
+    with single_thread():
+        if are_heads(engine.spec, engine.recipe) and all(map(is_plain, jobs)):
+            return train_heads(engine.dataset.train_inputs, engine.recipe, jobs)
+        return [
+            train(engine.model, engine.dataset.train_inputs, engine.normalise, engine.recipe, job)
+            for job in jobs
+        ]
 
 
 @contextmanager

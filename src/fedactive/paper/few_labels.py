@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedactive.analysis.curves import plot_learning_curves
+from fedactive.analysis.markdown import to_markdown
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.options import options_of, parse
-from fedactive.paper.archive import Archive
-from fedactive.paper.markdown import to_markdown
+from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
 AUTO = "auto"
@@ -81,7 +81,7 @@ def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
     cells = {row: {n: Cell.of(seeds) for n, seeds in own.items()} for row, own in found.items()}
     budgets = sorted({labels for row in cells.values() for labels in row})
     best = {
-        n: max((row for row in cells if n in cells[row]), key=lambda row: cells[row][n].mean) for n in budgets
+        n: max((row for row in cells if n in cells[row]), key=lambda r: cells[r][n].mean) for n in budgets
     }
     order = sorted(cells, key=lambda row: -sum(cell.mean for cell in cells[row].values()) / len(cells[row]))
 
@@ -89,7 +89,7 @@ def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
         if labels not in cells[row]:
             return ""
         mean, error, _ = cells[row][labels]
-        text = f"**{mean:.1f}**" if row == best[labels] else f"{mean:.1f}"
+        text = f"**{mean:.1f}**" if math.isclose(mean, cells[best[labels]][labels].mean) else f"{mean:.1f}"
         return text if math.isnan(error) else f"{text} ± {error:.1f}"
 
     rows = [

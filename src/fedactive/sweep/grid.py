@@ -11,9 +11,10 @@ from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.progress import make_progress
+from fedactive.methods import with_method
 from fedactive.options import check, options_of, parse
 from fedactive.query.strategy import make_strategy
-from fedactive.record.run_folder import require_same_origin
+from fedactive.record.run_folder import require_same_origin, set_aside_outdated
 from fedactive.registry import REGISTRIES, STRATEGIES, Registry
 
 
@@ -31,10 +32,10 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             raise ConfigurationError(item.name, axes[item.name], "one value: all would be the same run")
         for value in axes.get(item.name, []):
             check(item, parse([item], {item.name: value})[item.name])
-    shared = {registry.kind: known_options(registry, axes) for registry in REGISTRIES}
+    combinations = [with_method(dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
+    shared = {registry.kind: known_options(registry, combinations) for registry in REGISTRIES}
     experiments: dict[str, Experiment] = {}
-    for combination in product(*axes.values()):
-        chosen = dict(zip(axes, combination, strict=True))
+    for chosen in combinations:
         strategy = STRATEGIES[str(chosen.get("strategy", Experiment.strategy))]
         if len(strategy.selectors) == 1:
             chosen.pop("selector", None)
@@ -49,9 +50,9 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
     return list(experiments.values())
 
 
-def known_options(registry: Registry, axes: Mapping[str, list[Any]]) -> set[str]:
+def known_options(registry: Registry, combinations: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the names of the options that something in the grid has."""
-    names = axes.get(registry.kind, [getattr(Experiment, registry.kind)])
+    names = {chosen.get(registry.kind, getattr(Experiment, registry.kind)) for chosen in combinations}
     return {item.name for name in names for item in options_of(registry[str(name)])}
 
 
@@ -66,15 +67,18 @@ def drop_idle_options(e: Experiment) -> Experiment:
     return replace(e, strategy_options="") if same else e
 
 
-def require_data(experiments: Sequence[Experiment]) -> None:
+def require_data(experiments: Sequence[Experiment], fresh: bool = False) -> None:
     """Read every dataset of the grid once: a missing or damaged one is reported before any run starts.
 
     Where there is a backbone, that embeds the images, so that no two runs of the grid do it.
 
-    The same goes for a dataset that differs from the one with which a run of the grid was begun.
+    The same goes for data or a plugin that differ from those with which a run of the grid was begun; if
+    `fresh`, such a run is begun anew.
     """
     fingerprints: dict[object, str] = {}
     for e in experiments:
         if e.inputs not in fingerprints:
             fingerprints[e.inputs] = load_inputs(e, make_progress()).fingerprint
+        if fresh:
+            set_aside_outdated(e, fingerprints[e.inputs])
         require_same_origin(e, fingerprints[e.inputs])
