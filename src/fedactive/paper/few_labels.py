@@ -58,13 +58,13 @@ def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-class Cell(NamedTuple):
+class Mean(NamedTuple):
     mean: float
     error: float  # standard error of the mean; NaN of one seed
     seeds: int
 
     @classmethod
-    def of(cls, seeds: Sequence[float]) -> Cell:
+    def of(cls, seeds: Sequence[float]) -> Mean:
         error = stdev(seeds) / math.sqrt(len(seeds)) if len(seeds) > 1 else math.nan
         return cls(fmean(seeds), error, len(seeds))
 
@@ -78,7 +78,7 @@ def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
     for point in few_label_curves(words, runs).to_dict("records"):
         row = found.setdefault((str(point["strategy"]), str(point["first"])), {})
         row.setdefault(int(point["labels"]), []).append(float(point["accuracy"]))
-    cells = {row: {n: Cell.of(seeds) for n, seeds in own.items()} for row, own in found.items()}
+    cells = {row: {n: Mean.of(seeds) for n, seeds in own.items()} for row, own in found.items()}
     budgets = sorted({labels for row in cells.values() for labels in row})
     best = {
         n: max((row for row in cells if n in cells[row]), key=lambda r: cells[r][n].mean) for n in budgets
@@ -103,7 +103,7 @@ def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
     return text + to_markdown(pd.DataFrame(rows)) + verdict_on_auto(cells, best)
 
 
-def verdict_on_auto(cells: Mapping[Row, Mapping[int, Cell]], best: Mapping[int, Row]) -> str:
+def verdict_on_auto(cells: Mapping[Row, Mapping[int, Mean]], best: Mapping[int, Row]) -> str:
     """Say at how many budgets `auto` is within one standard error of the best."""
     own = [row for row in cells if row[0] == AUTO]
     if len(own) != 1 or len(cells) < 2:
