@@ -16,14 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedactive.data.pictures import Pixels as Pixels
+from fedactive.data.pictures import Shape as Shape
 from fedactive.errors import DataError
 from fedactive.sites.site.image_files import ENDINGS
 from fedactive.sites.site.metadata import without_metadata
 
-Pixels = NDArray[np.uint8]
-Shape = tuple[int, int, int]  # channels, height, width
 ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its PNG or JPEG file
 
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes

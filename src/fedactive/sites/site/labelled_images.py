@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from fedactive.data.pictures import fit
 from fedactive.errors import DataError
 from fedactive.sites.site.image_pool import Shape
-from fedactive.sites.site.pictures import fit
 from fedactive.sites.site.read_images import read_images
 
 log = logging.getLogger(__name__)

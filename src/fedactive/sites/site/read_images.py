@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from fedactive.data.pictures import decode, fit
 from fedactive.errors import DataError
 from fedactive.sites.site.image_files import find_images, leads_astray, stamp
 from fedactive.sites.site.image_pool import (
@@ -31,10 +32,9 @@ from fedactive.sites.site.image_pool import (
     read_cache,
     write_cache,
 )
-from fedactive.sites.site.pictures import decode, fit
 
 # An earlier version may have decoded the same pictures to other pixels.
-SOURCES = [files("fedactive.sites.site").joinpath(name) for name in ("pictures.py", "upright.py")]
+SOURCES = [files("fedactive.data").joinpath(name) for name in ("pictures.py", "upright.py")]
 DECODER = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from fedactive.sites.site.image_pool import Pixels, Shape
-from fedactive.sites.site.upright import read_orientation, turn
+from fedactive.data.upright import read_orientation, turn
+
+Pixels = NDArray[np.uint8]
+Shape = tuple[int, int, int]  # channels, height, width
+
+BETWEEN_SITES = ("PNG", "JPEG")  # the formats of pictures that a site shows to people
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
@@ -21,14 +27,14 @@ def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
     return fit(seen, shape), original.digest()
 
 
-def see(path: Path) -> Image.Image | str:
+def see(path: Path, formats: Collection[str] = BETWEEN_SITES) -> Image.Image | str:
     """Read a picture as a browser shows it; or return why it cannot be read."""
     try:
-        with Image.open(path, formats=("PNG", "JPEG")) as image:
+        with Image.open(path, formats=tuple(formats)) as image:
             image.load()
             return _with_colours(turn(image, read_orientation(image)))
     except UnidentifiedImageError:
-        return "it is not a PNG or JPEG image"
+        return "it is not a PNG or JPEG image" if formats is BETWEEN_SITES else "it is not an image"
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
