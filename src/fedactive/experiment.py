@@ -57,7 +57,9 @@ class Experiment:
         "data say",
         choices=("transport", "reference", "given"),
     )
-    augment: str = data("flip", "training augmentation", choices=("flip", "none"))
+    augment: str = data(
+        "flip", "training augmentation (see `fedactive augmentations`), several as in flip+crop, or none"
+    )
     image_size: int = data(
         0,
         "side of the squares to which images are resized; 0 leaves them, or is what the backbone wants",

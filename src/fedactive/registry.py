@@ -1,4 +1,4 @@
-"""Strategies, algorithms, models and backbones by name: ours, an installed package's or a plugin file's.
+"""Strategies, algorithms, models and the like by name: ours, an installed package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to
@@ -139,10 +139,16 @@ ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+AUGMENTATIONS = Registry("augmentation", "fedactive.federated.augmentations")
+
+
+def split_names(text: str) -> list[str]:
+    """Read the names of several things in one text, as in flip+crop; `none` names nothing."""
+    return [] if text == "none" else [name.strip() for name in text.split("+")]
 
 
 def load_plugin(path: Path) -> None:
-    """Import a Python file that registers strategies, algorithms, models or backbones."""
+    """Import a Python file that registers strategies, algorithms, models and the like."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]

@@ -13,7 +13,15 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import (
+    ALGORITHMS,
+    AUGMENTATIONS,
+    BACKBONES,
+    MODELS,
+    STRATEGIES,
+    Registry,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
@@ -26,6 +34,7 @@ def settle(e: Experiment) -> None:
         raise ConfigurationError("device", e.device, "auto, cpu, cuda, or one GPU as in cuda:1")
     settle_dataset(e)
     settle_clients(e)
+    settle_augmentation(e)
     settle_backbone(e)
     settle_strategy(e)
     for registry in (ALGORITHMS, MODELS):
@@ -67,6 +76,16 @@ def settle_clients(e: Experiment) -> None:
             default = f"{getattr(type(e), field):g}, the default: partition given deals nothing"
             raise ConfigurationError(field, getattr(e, field), default)
     put(e, "clients", len(found[0]))
+
+
+def settle_augmentation(e: Experiment) -> None:
+    names = split_names(e.augment)
+    for name in names:
+        if name not in AUGMENTATIONS:
+            raise unknown_name("augment", name, [*AUGMENTATIONS, "none"], ", or several as in flip+crop")
+    if len(set(names)) != len(names):
+        raise ConfigurationError("augment", e.augment, "each only once")
+    put(e, "augment", "+".join(names) or "none")
 
 
 def settle_backbone(e: Experiment) -> None:

@@ -20,7 +20,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
-from fedactive.registry import BACKBONES, Registry, load_plugin
+from fedactive.registry import AUGMENTATIONS, BACKBONES, Registry, load_plugin
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -47,7 +47,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         "--plugin",
-        help="Load strategies, algorithms, models or backbones from this Python file (repeatable).",
+        help="Load strategies, algorithms, models, backbones or augmentations from this file (repeatable).",
     ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
@@ -124,6 +124,7 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
 
 # Names for settings that may also be the path of a file.
 OR_FILES: dict[str, Iterable[Any]] = {"dataset": DATASETS, "backbone": set(BACKBONES.ours) - KINDS_OF_FILES}
+OR_FILES["augment"] = [*AUGMENTATIONS.ours, "none"]
 
 
 def setting_flag(item: Option) -> inspect.Parameter:

@@ -1,4 +1,4 @@
-"""`fedactive strategies`, `algorithms`, `models` and `backbones`: what can be chosen by name."""
+"""`fedactive strategies`, `algorithms`, `models` and the like: what can be chosen by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from fedactive.cli.options import METHODS, Plugins, example, load_plugins
 from fedactive.options import options_of
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, AUGMENTATIONS, BACKBONES, MODELS, STRATEGIES, Registry
 
 app = typer.Typer()
 
@@ -37,6 +37,13 @@ def backbones(plugin: Plugins = None) -> None:
     """List the backbones, which turn images into features, and their options."""
     load_plugins(plugin)
     print_registry(BACKBONES, "what it is")
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive augmentations"))
+def augmentations(plugin: Plugins = None) -> None:
+    """List the augmentations of training images; --augment flip+crop joins several."""
+    load_plugins(plugin)
+    print_registry(AUGMENTATIONS, "what it does")
 
 
 def print_registry(registry: Registry, what: str, selectors: bool = False) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import final
 
 import torch
@@ -23,6 +24,7 @@ from fedactive.engines.worker import receive, send
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.models import MODELS, ModelSpec
+from fedactive.registry import AUGMENTATIONS, split_names
 
 # Activations are freed and allocated again at every step. By default glibc returns blocks of this size to the
 # system each time, and a quarter of the time goes into mapping fresh pages. With these variables workers keep
@@ -56,8 +58,8 @@ class ParallelEngine(Engine):
                     env=environment_of_a_child(KEEP_MEMORY),
                 )
                 theirs.close()
-                inputs, plugin = dataset.train_inputs, MODELS.file_of(spec.name)
-                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugin))
+                inputs, plugins = dataset.train_inputs, plugin_files(spec, recipe)
+                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugins))
                 self.workers.append((ours, process))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
@@ -92,3 +94,9 @@ class ParallelEngine(Engine):
             process.terminate()  # the result of its current job is not needed
             process.wait()
         self.workers = []
+
+
+def plugin_files(spec: ModelSpec, recipe: Recipe) -> list[Path]:
+    """List the files of plugins that a worker needs."""
+    found = [MODELS.file_of(spec.name), *map(AUGMENTATIONS.file_of, split_names(recipe.augment))]
+    return [file for file in found if file is not None]

@@ -19,7 +19,8 @@ from torch.func import functional_call
 
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
-from fedactive.engines.plan import Row
+from fedactive.engines.plan import Row, has_keys
+from fedactive.federated.augmentation import make_augmentation
 from fedactive.federated.inference import autocast, inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
@@ -42,6 +43,7 @@ class Stack(ABC):
     ) -> None:
         self.model, self.images, self.normalise = model, images, normalise
         self.recipe, self.width = recipe, width
+        self.augment = make_augmentation(recipe.augment)
         device = images.device
         statistics = [
             (f"{name}.{what}", getattr(part, what))
@@ -67,7 +69,7 @@ class Stack(ABC):
             for name, value in model.named_buffers()
             if name not in self.buffer_layout.places
         }
-        self.row = torch.full((width, Row.length(recipe.batch_size)), -1, device=device)
+        self.row = torch.full((width, Row.length(recipe)), -1, device=device)
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
@@ -166,26 +168,31 @@ class Stack(ABC):
         self.fetch()
         self.learn()
 
-    def fetch(self) -> None:
-        if self.parameters.is_cuda and self.normalise.of_images:
+    def fetch(self, varied: bool = True) -> None:
+        """Collect this step's images, `varied` by augmentations or as they are."""
+        in_torch = varied and has_keys(self.recipe)  # the kernel mirrors, and nothing else
+        if self.parameters.is_cuda and self.normalise.of_images and not in_torch:
             from fedactive.engines import step_kernels
 
             step_kernels.gather(self)
         else:
-            self.gather()
+            self.gather(varied)
 
-    def gather(self) -> None:
-        """Collect this step's images, mirrored and normalised, their classes, and which places are filled."""
-        row = Row.of(self.row)
+    def gather(self, varied: bool = True) -> None:
+        """Collect this step's images, varied and normalised, their classes, and which places are filled."""
+        row = Row.of(self.row, self.recipe)
         self.present.copy_((row.code >= 0) & self.active[:, None])
         self.targets.copy_(row.targets.clamp_min(0))
         code = row.code.clamp_min(0).flatten()
-        images = self.normalise(self.images[code >> 1], (code & 1).bool())
+        images = self.images[code >> 1]
+        if varied and self.normalise.of_images:
+            images = self.augment(images, row.keys.flatten())
+        images = self.normalise(images)
         self.batch.copy_(images.movedim(1, -1).view_as(self.batch))
 
     def descend(self) -> None:
         """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""
-        rates, moving = Row.of(self.row).rates, self.present.any(1, keepdim=True)
+        rates, moving = Row.of(self.row, self.recipe).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w
         if self.start is not None:

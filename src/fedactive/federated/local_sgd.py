@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
+from fedactive.federated.augmentation import make_augmentation
+from fedactive.federated.batches import draw_keys, shuffled, steps_per_epoch
 from fedactive.federated.inference import autocast, infer
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
@@ -32,7 +33,7 @@ class Recipe:
     batch_size: int = 64
     momentum: float = 0.9
     weight_decay: float = 1e-5
-    flip: bool = True
+    augment: str = "flip"  # names of augmentations, joined by +
     precision: str = "fp32"
 
 
@@ -45,7 +46,7 @@ class LocalJob:
     labels: Tensor
     epochs: int
     rates: tuple[float, ...]  # η of each step
-    shuffle: int  # seed of the batches and flips
+    shuffle: int  # seed of the batches and of what augmentations draw
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
@@ -92,7 +93,8 @@ def descend(
     labels = job.labels.to(device)
     pixels = images[job.samples.to(device)]
     order = shuffled(job.shuffle, job.epochs, count, device)
-    flips = mirrored(job.shuffle, job.epochs, count, device)
+    keys = draw_keys(job.shuffle, job.epochs, count, device)
+    augment = make_augmentation(recipe.augment if normalise.of_images else "none")
 
     step = 0
     for epoch in range(job.epochs):
@@ -100,7 +102,7 @@ def descend(
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
             cut = slice(batch * recipe.batch_size, (batch + 1) * recipe.batch_size)
             chosen = order[epoch, cut]
-            x = normalise(pixels[chosen], flips[epoch, cut] if recipe.flip else None)
+            x = normalise(augment(pixels[chosen], keys[epoch, cut]))
             with autocast(device, recipe.precision):
                 logits, _ = model(x)
                 loss = F.cross_entropy(logits.float(), labels[chosen])

@@ -35,7 +35,15 @@ from fedactive.federation import Query, QueryPhase
 from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
-from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES, STRATEGIES
+from fedactive.registry import (
+    AUGMENTATIONS,
+    BACKBONES,
+    PLUGIN_MODULE,
+    REGISTRIES,
+    STRATEGIES,
+    Registry,
+    split_names,
+)
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
 SECONDS_BETWEEN_POLLS = 0.05
@@ -186,11 +194,17 @@ def check(experiment: Experiment) -> None:
     for registry in (*REGISTRIES, BACKBONES):
         chosen, text = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         for name in registry.parts_of(chosen, text) if chosen in registry else ():
-            if registry[name].__module__.startswith(PLUGIN_MODULE):
-                raise ConfigurationError(
-                    registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
-                )
+            refuse_plugin_file(registry, name)
+    for name in split_names(experiment.augment):
+        refuse_plugin_file(AUGMENTATIONS, name)
     check_cluster()
+
+
+def refuse_plugin_file(registry: Registry, name: str) -> None:
+    if registry[name].__module__.startswith(PLUGIN_MODULE):
+        raise ConfigurationError(
+            registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
+        )
 
 
 def check_cluster() -> None:
