@@ -49,7 +49,7 @@ ROOMS = {
     "export": LOOP | {"captions", "laboratory", "sites"},
     "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "export", "laboratory", "progress"},
+    "__init__": {"data", "experiment", "export", "laboratory", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.

@@ -14,15 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "Silent", "load_model", "run"]
+__all__ = ["Dataset", "Experiment", "Result", "Silent", "load_model", "run"]
 
 if TYPE_CHECKING:
+    from fedactive.data.dataset import Dataset
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
     from fedactive.laboratory.run import Result, run
     from fedactive.progress import Silent
 
 LAZY = {
+    "Dataset": "data.dataset",
     "Experiment": "experiment",
     "Result": "laboratory.run",
     "Silent": "progress",

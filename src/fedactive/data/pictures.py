@@ -16,6 +16,11 @@ Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
 
 BETWEEN_SITES = ("PNG", "JPEG")  # the formats of pictures that a site shows to people
+Image.init()
+# All that Pillow reads, but for programs that draw and for what it only recognises.
+FORMATS = tuple(sorted(set(Image.OPEN) - {"EPS", "WMF", "MPEG", "BUFR", "GRIB", "HDF5"}))
+ENDINGS = {ending for ending, form in Image.registered_extensions().items() if form in FORMATS}
+GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")  # modes without colours
 
 
 def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
@@ -39,6 +44,11 @@ def see(path: Path, formats: Collection[str] = BETWEEN_SITES) -> Image.Image | s
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def is_picture(path: Path) -> bool:
+    """Return whether the end of its name is that of an image."""
+    return path.suffix.lower() in ENDINGS
 
 
 def _with_colours(image: Image.Image) -> Image.Image:

@@ -25,7 +25,7 @@ from flwr.simulation import run_simulation
 
 from fedactive.backbones.find import is_file
 from fedactive.client import CPU
-from fedactive.data.own_file import is_own_file
+from fedactive.data.own_file import has_path
 from fedactive.engines import Engine, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
@@ -163,7 +163,7 @@ class Flower:
 def with_whole_paths(experiment: Experiment) -> Experiment:
     """Return the experiment for a process in another folder: its data lie at the same path there."""
     name = experiment.dataset
-    dataset = str(Path(name).resolve()) if is_own_file(name) else name
+    dataset = str(Path(name).resolve()) if has_path(name) else name
     backbone = experiment.backbone
     if is_file(backbone):
         backbone = str(Path(backbone).resolve())

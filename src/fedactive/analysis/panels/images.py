@@ -12,6 +12,7 @@ from fedactive.analysis.panels import Values
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.errors import DataError, UserError
+from fedactive.experiment import Experiment
 from fedactive.record.run_reader import read_selections
 
 THUMBNAILS = 96  # per strategy, at most
@@ -34,7 +35,8 @@ def image_panel(
         return [], "Images are not shown: exported results do not say which were queried."
     try:
         used = first.iloc[0]
-        data = load(used["dataset"], data_dir or Path(used["data_dir"]), used["dataset_sha256"])
+        made = (used.get(name, getattr(Experiment, name)) for name in ("image_size", "test_share"))
+        data = load(used["dataset"], data_dir or Path(used["data_dir"]), used["dataset_sha256"], *made)
         if len(data.input_shape) != 3:
             return [], "Images are not shown: the dataset holds features."
         strategies = [
