@@ -29,6 +29,7 @@ from fedactive.federated.algorithm import (
 )
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.closed_form import ClosedForm
+from fedactive.federated.inference import chunks
 from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
@@ -153,7 +154,7 @@ def train_together(
 
 def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Server) -> Update:
     """Add up the client's labelled samples, as the algorithm does."""
-    _, embeddings = engine.infer(server.weights, engine.dataset.train_inputs[client.labelled])
+    _, embeddings = infer_samples(engine, server.weights, client.labelled)
     update = algorithm.summarise(server, embeddings, client.labels.to(engine.device))
     engine.wait()  # the loop measures the time
     return update
@@ -201,6 +202,14 @@ def query_together(
     return QueryPhase(queries, evaluations, seconds)
 
 
+def infer_samples(engine: Engine, weights: Weights, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute logits and embeddings of training samples, of which all may not fit in memory at once."""
+    images = engine.dataset.train_inputs
+    parts = [engine.infer(weights, images[part]) for part in chunks(images, samples)]
+    logits, embeddings = zip(*parts, strict=True)
+    return torch.cat(logits), torch.cat(embeddings)
+
+
 def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:
     """Return features, or pixels, as the embeddings of samples while there is no model, with equal logits."""
     embeddings = engine.normalise(inputs).flatten(1)
@@ -227,11 +236,12 @@ def make_pools(
     def outputs(model: str, known: bool) -> list[Outputs]:
         samples, weights = labelled if known else unlabelled, weights_of(model)
         if model == "global":  # one model for all clients: one pass over all their samples
-            inputs = images[torch.cat(samples)]
-            logits, z = engine.infer(weights[0], inputs) if weights[0] else as_they_are(inputs, engine)
+            everyone = torch.cat(samples)
+            here = infer_samples(engine, weights[0], everyone) if weights[0] else None
+            logits, z = here or as_they_are(images[everyone], engine)
             sizes = [len(s) for s in samples]
             return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
-        return [Outputs(*engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]
+        return [Outputs(*infer_samples(engine, w, s)) for w, s in zip(weights, samples, strict=True)]
 
     def pool(k: int) -> Pool:
         return Pool(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
@@ -59,7 +59,7 @@ def require_readable(source: Path, problems: dict[str, str]) -> None:
         raise DataError(f"{source}: cannot use {some}{more}; repair these files or take them away")
 
 
-def read_kept(path: Path) -> dict[str, list[object]]:
+def read_kept(path: Path) -> dict[str, list[Any]]:
     try:
         found = json.loads(path.read_bytes())
         return found if isinstance(found, dict) else {}

@@ -42,12 +42,9 @@ class FromPython:
         self.name, self.sha256 = short_name(dataset), sha256
         self.folder = cache_folder("python") / sha256[:DIGITS]
         if not sha256 or not (self.folder / LABELS).is_file():
-            allowed = (
-                f"one that is kept in {cache_folder('python')}; make it again in Python, with the same samples"
-                if sha256
-                else "a dataset made in Python, given as it is: Experiment(dataset=data)"
-            )
-            raise ConfigurationError("dataset", dataset, allowed)
+            made = "one made by fedactive.Dataset.of_samples, given as it is"
+            kept = f"one that is still in {cache_folder('python')}; make it again, of the same samples"
+            raise ConfigurationError("dataset", dataset, kept if sha256 else made)
 
     @property
     def digest(self) -> str:
@@ -79,7 +76,7 @@ class FromPython:
             mean=mean,
             std=std,
             train_clients=None if clients is None else torch.from_numpy(clients[1]),
-            origin=self.sha256,
+            origin=self.digest,
         )
 
 

@@ -1,7 +1,7 @@
 """Which images a dataset of the user's own has: a folder, in which folders are classes, or a table of paths.
 
     FOLDER/train/CLASS/*      FOLDER/test/CLASS/*
-    FOLDER/CLASS/*                                             the content of an image says whether it is for tests
+    FOLDER/CLASS/*                                    the content of an image says if it is for tests
     FOLDER/clients/CLIENT/CLASS/*      FOLDER/test/CLASS/*     who has which image
 
 Without `test`, the content decides, too. Below a class, images may lie in further folders.
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 
 def list_images(source: Path) -> list[Listed]:
-    """List the images of a folder or of a table, in the order of their names; DataError if something is odd."""
+    """List the images of a folder or of a table, in the order of their names; or raise DataError."""
     try:
         found = read_table(source) if source.is_file() else list(list_folder(source))
     except OSError as error:

@@ -52,7 +52,7 @@ def load(
 ) -> Dataset:
     """Read a dataset from the files below `data_dir`; warn if they are not the official ones.
 
-    The name may be the path of a file or folder of the user's own; `sha256`, if given, must match its content.
+    The name may be the path of the user's own; `sha256`, if given, must match its content.
     Image files are decoded at `image_size`; without it all must have one size.
     """
     if is_own_file(name):

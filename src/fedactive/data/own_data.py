@@ -34,7 +34,7 @@ class OwnData(Protocol):
 
     @property
     def clients(self) -> tuple[tuple[str, ...], Array] | None:
-        """The clients' names, and the number of the client of each training sample; None if it does not say."""
+        """The clients' names, and for each training sample its client's number; None if unknown."""
 
     def load(self, size: int, report: Report) -> Dataset:
         """Read it; files of images are resized to squares of that side, if it is not 0."""

@@ -52,15 +52,10 @@ def find_places(dataset: str, data_dir: Path, sha256: str = "") -> list[Path]:
     is_file = dataset.lower().endswith((NPZ, TABLE))
     there = [path for path in places if (path.is_file() if is_file else path.is_dir())]
     if not there:
-        what = (
-            "n .npz file"
-            if dataset.lower().endswith(NPZ)
-            else " CSV file"
-            if is_file
-            else " folder of images"
-        )
+        kinds = {NPZ: "an .npz file", TABLE: "a CSV file"}
+        what = kinds[Path(dataset).suffix.lower()] if is_file else "a folder of images"
         besides = f", or the name of one in {data_dir}" if sha256 else ""
-        raise ConfigurationError("dataset", dataset, f"the path of a{what} that exists{besides}")
+        raise ConfigurationError("dataset", dataset, f"the path of {what} that exists{besides}")
     return there
 
 

@@ -66,21 +66,17 @@ class OwnPictures:
             found[image.split or split_of(facts.sha256, self.test_share)].append(k)
         for split, images in found.items():
             if not images:
-                raise bad_file(
-                    self.source, f"it has no image for {split}ing; it has {len(self.listed)} in all"
-                )
+                raise bad_file(self.source, f"none of its {len(self.listed)} images is for {split}ing")
         return found
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
         names = {image.label for image in self.listed}
         if len(names) < 2:
-            raise bad_file(
-                self.source, f"all images are of the class {min(names)}, expected two classes or more"
-            )
+            raise bad_file(self.source, f"all images are of class {min(names)}, expected two classes or more")
         present = {self.listed[k].label for k in self.parts["train"]}
         for name in sorted(names - present):
-            raise bad_file(self.source, f"the class {name} has no image for training; every class needs some")
+            raise bad_file(self.source, f"class {name} has no image for training; every class needs some")
         numbers = all(name.isdecimal() for name in names)
         return tuple(sorted(names, key=lambda name: (int(name), name) if numbers else (0, name)))
 
@@ -91,9 +87,7 @@ class OwnPictures:
             return None
         held = [self.listed[k].client for k in self.parts["train"]]
         for name in sorted({image.client for image in self.listed} - {*held, ""}):
-            raise bad_file(
-                self.source, f"the client {name} has no image for training; every client needs some"
-            )
+            raise bad_file(self.source, f"client {name} has no image for training; every client needs some")
         names, numbers = np.unique(held, return_inverse=True)
         return tuple(map(str, names)), numbers
 
@@ -105,10 +99,9 @@ class OwnPictures:
         sizes = Counter((facts.height, facts.width) for facts in self.facts)
         (common, _), *others = sizes.most_common(2)
         if others:
-            allowed = (
-                f"the side of squares, as 64, or a backbone: images of {self.source} have {len(sizes)} sizes, "
-                f"as {form((1, *common))[:-2]} and {form((1, *others[0][0]))[:-2]}"
-            )
+            two = " and ".join(form((1, *sides))[:-2] for sides in (common, others[0][0]))
+            have = f"images of {self.source} have {len(sizes)} sizes, as {two}"
+            allowed = f"the side of squares, as 64, or a backbone: {have}"
             raise ConfigurationError("image_size", size, allowed)
         if not all(side in SIDES for side in common):
             allowed = f"the side of squares, as 64: images of {self.source} are {form((1, *common))[:-2]}"

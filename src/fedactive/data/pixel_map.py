@@ -33,27 +33,27 @@ def decode_into(
     count: int,
     shape: tuple[int, ...],
     decode: Callable[[int], Array],
-    count_done: Callable[[int], None],
+    add: Callable[[int], None],
 ) -> None:
-    """Write the images 0 to count - 1, each of this shape, unless the file is there and whole."""
+    """Write the images 0 to count - 1, each of this shape, unless the file is there; `add` counts them."""
     image = math.prod(shape)
     part = max(1, min(PART_IMAGES, PART_BYTES // image))
     partial = path.with_name(f".{path.name}.partial")
     try:
         if is_whole(path, count, shape):
-            return count_done(count)
+            return add(count)
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "ab") as file, on_threads() as pool:
             fcntl.flock(file, fcntl.LOCK_EX)
             if is_whole(path, count, shape):  # another process wrote it, and we waited
-                return count_done(count)
+                return add(count)
             done = min(count, file.tell() // image // part * part)
             file.truncate(done * image)
-            count_done(done)
+            add(done)
             for first in range(done, count, part):
                 numbers = range(first, min(first + part, count))
                 file.write(np.stack(list(pool.map(decode, numbers))).data)
-                count_done(len(numbers))
+                add(len(numbers))
             file.flush()
             os.fsync(file.fileno())
             os.replace(partial, path)

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import final
+from typing import IO, final
 
 import torch
+from torch import Tensor
 
 from fedactive.children import environment_of_a_child
 from fedactive.data.dataset import Dataset
+from fedactive.data.pixel_map import file_of
 from fedactive.engines.engine import Engine
 from fedactive.engines.worker import receive, send
 from fedactive.errors import RunError
@@ -43,8 +45,7 @@ class ParallelEngine(Engine):
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, workers: int) -> None:
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
         self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
-        with tempfile.TemporaryFile() as file:  # without a name: nothing is left, however this process ends
-            dataset.train_inputs.numpy().tofile(file)
+        with open_file_of(dataset.train_inputs) as file:
             for _ in range(workers):
                 ours, theirs = Pipe()
                 program = (
@@ -94,6 +95,15 @@ class ParallelEngine(Engine):
             process.terminate()  # the result of its current job is not needed
             process.wait()
         self.workers = []
+
+
+def open_file_of(inputs: Tensor) -> IO[bytes]:
+    """Open the file from which the samples are mapped; write one for others."""
+    if (path := file_of(inputs)) is not None:
+        return path.open("rb")
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - without a name: nothing is left, however we end
+    inputs.numpy().tofile(file)
+    return file
 
 
 def plugin_files(spec: ModelSpec, recipe: Recipe) -> list[Path]:

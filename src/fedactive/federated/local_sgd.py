@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.augmentation import make_augmentation
 from fedactive.federated.batches import draw_keys, shuffled, steps_per_epoch
-from fedactive.federated.inference import autocast, infer
+from fedactive.federated.inference import autocast, chunks, infer
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
@@ -91,7 +91,7 @@ def descend(
     drift = {name: value.to(device) for name, value in (job.drift or {}).items()}
     velocity = {name: torch.zeros_like(w) for name, w in start.items()}
     labels = job.labels.to(device)
-    pixels = images[job.samples.to(device)]
+    samples = job.samples.to(device)
     order = shuffled(job.shuffle, job.epochs, count, device)
     keys = draw_keys(job.shuffle, job.epochs, count, device)
     augment = make_augmentation(recipe.augment if normalise.of_images else "none")
@@ -102,7 +102,7 @@ def descend(
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
             cut = slice(batch * recipe.batch_size, (batch + 1) * recipe.batch_size)
             chosen = order[epoch, cut]
-            x = normalise(augment(pixels[chosen], keys[epoch, cut]))
+            x = normalise(augment(images[samples[chosen]], keys[epoch, cut]))
             with autocast(device, recipe.precision):
                 logits, _ = model(x)
                 loss = F.cross_entropy(logits.float(), labels[chosen])
@@ -118,7 +118,10 @@ def descend(
                     w.sub_(v, alpha=job.rates[step])
             step += 1
         if job.stop_accuracy is not None:
-            logits, _ = infer(model, pixels, normalise, recipe.precision)
+            parts = (
+                infer(model, images[part], normalise, recipe.precision) for part in chunks(images, samples)
+            )
+            logits = torch.cat([logits for logits, _ in parts])
             right = (logits.argmax(1) == labels).sum().item()
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
