@@ -145,8 +145,9 @@ class Writer:
         """Write the images of a split; return their labels."""
         labels = []
         with open(self.folder / f"{split}.pixels", "wb") as file:
-            for k, (image, label) in enumerate(in_order(samples)):
+            for k, sample in enumerate(in_order(samples)):
                 try:
+                    image, label = sample
                     pixels = self.fitting(image)
                     labels.append(int(label))
                 except (ValueError, TypeError) as error:

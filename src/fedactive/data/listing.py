@@ -130,7 +130,6 @@ def read_table(path: Path) -> list[Listed]:
     missing = [name for name in found if not (path.parent / name).is_file()]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise bad_file(
-            path, f"{missing[0]}{more}, which it names, is not there (paths begin in {path.parent})"
-        )
+        where = f"(paths begin in {path.parent})"
+        raise bad_file(path, f"it names what is not there: {missing[0]}{more} {where}")
     return list(found.values())
