@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from fedactive.backbones.find import content, find_backbone
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import (
-    DIGITS,
-    FROM_PYTHON,
     NPZ,
     find_file,
     find_places,
@@ -28,6 +26,7 @@ from fedactive.registry import (
     BACKBONES,
     MODELS,
     STRATEGIES,
+    TRACKERS,
     Registry,
     split_names,
 )
@@ -41,15 +40,15 @@ ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 
 def settle_given(e: Experiment) -> None:
     """Let a `Dataset` that was made in Python stand as its name and content."""
-    made: Any = e.dataset
-    if hasattr(made, "origin"):
-        put(e, "dataset_sha256", made.origin[:DIGITS])
-        put(e, "dataset", f"{FROM_PYTHON}{made.name}")
+    for field, value in getattr(e.dataset, "settings", {}).items():
+        put(e, field, value)
 
 
 def settle(e: Experiment) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", e.device):
         raise ConfigurationError("device", e.device, "auto, cpu, cuda, or one GPU as in cuda:1")
+    if e.track:
+        TRACKERS[e.track]  # or it says which there are
     settle_dataset(e)
     settle_clients(e)
     settle_augmentation(e)

@@ -14,6 +14,7 @@ import fedactive
 from fedactive import Dataset, Experiment, Silent
 from fedactive.data.loader import find_classes
 from fedactive.errors import ConfigurationError, DataError
+from fedactive.sweep.grid import expand
 from support.commands import cli
 from support.picture_files import drawing
 
@@ -101,6 +102,11 @@ def test_a_run_says_where_its_data_came_from_and_is_resumed_by_them(small, cache
 def test_other_samples_are_another_run(small):
     assert small(dataset=flowers()).hash != small(dataset=flowers(42)).hash
     assert small(dataset=flowers()).hash != small(dataset=flowers(size=8)).hash
+
+
+def test_a_grid_takes_it(tmp_path: Path):
+    grid = expand({"dataset": flowers(), "seed": [1, 2], "runs_dir": tmp_path / "runs"})
+    assert [(e.dataset, e.seed) for e in grid] == [("python:my-flowers", 1), ("python:my-flowers", 2)]
 
 
 def test_given_clients(small):

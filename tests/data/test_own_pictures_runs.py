@@ -17,7 +17,7 @@ from fedactive.engines.parallel import open_file_of
 from fedactive.errors import ConfigurationError
 from fedactive.export.write import write_model
 from fedactive.laboratory.inputs import load_inputs
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 from support.commands import cli
 from support.networks import write_onnx
 from support.picture_files import drawing, write_folder, write_split
@@ -91,7 +91,7 @@ def test_workers_map_the_file_that_is_there(tmp_path: Path, digits):
 def test_reading_shows_how_far_it_is(tmp_path: Path, small):
     said: list[object] = []
 
-    class Listener(Progress):
+    class Listener(Callback):
         def on_reading(self, done: int, total: int) -> None:
             said.append((done, total))
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedactive.data.own_file import DIGITS, FROM_PYTHON
 from fedactive.data.readers import Parts
 
 Numbers = tuple[float, ...]
@@ -59,6 +60,11 @@ class Dataset:
         from fedactive.data.from_python import keep
 
         return keep(name, {"train": train, "test": test}, classes, clients, size)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What an experiment keeps of a dataset that was made in Python: its name and content."""
+        return {"dataset": f"{FROM_PYTHON}{self.name}", "dataset_sha256": self.origin[:DIGITS]}
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ import numpy as np
 
 from fedactive.experiment import Experiment
 from fedactive.laboratory.inputs import embed_dataset, read_dataset, require_images
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 
 
-def features_file(experiment: Experiment, progress: Progress) -> tuple[bytes, str]:
+def features_file(experiment: Experiment, progress: Callback) -> tuple[bytes, str]:
     """Return the content of the .npz file with the features as the backbone makes them, and what is in it."""
     e = experiment
     data = read_dataset(e, progress)
