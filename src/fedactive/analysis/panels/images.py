@@ -40,7 +40,7 @@ def image_panel(
             data_dir or Path(used["data_dir"]),
             used["dataset_sha256"],
             int(known(used, "image_size")),
-            float(known(used, "test_share")),
+            known(used, "test_share"),
         )
         if len(data.input_shape) != 3:
             return [], "Images are not shown: the dataset holds features."
@@ -56,7 +56,7 @@ def image_panel(
 def known(run: pd.Series, setting: str) -> float:
     """Return a setting that older runs lack, as it was for them."""
     value = run.get(setting)
-    return getattr(Experiment, setting) if value is None or pd.isna(value) else value
+    return float(getattr(Experiment, setting) if value is None or pd.isna(value) else value)
 
 
 def _thumbnails(folder: Path, data: Dataset) -> Values:
