@@ -1,4 +1,4 @@
-"""Strategies, algorithms, models and the like by name: ours, an installed package's or a plugin file's.
+"""What is chosen by name, such as strategies: ours, an installed package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to
@@ -136,9 +136,12 @@ class Registry(Mapping[str, Any]):
 
 STRATEGIES = Registry("strategy", "fedactive.query.strategies")
 ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
+OBJECTIVES = Registry("objective", "fedactive.federated.objectives")
 MODELS = Registry("model", "fedactive.models.architectures")
-REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has one
+REGISTRIES = (STRATEGIES, ALGORITHMS, OBJECTIVES, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+METHODS = Registry("method", "fedactive.methods.published")  # settings of an experiment under one name
+METHODS.required = ("name", "summary", "paper", "settings")
 TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
 TRACKERS.required = ("name", "summary")
 AUGMENTATIONS = Registry("augmentation", "fedactive.federated.augmentations")
@@ -150,7 +153,7 @@ def split_names(text: str) -> list[str]:
 
 
 def load_plugin(path: Path) -> None:
-    """Import a Python file that registers strategies, algorithms, models and the like."""
+    """Import a Python file that registers strategies, objectives, methods or others of these kinds."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]

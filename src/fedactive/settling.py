@@ -25,6 +25,7 @@ from fedactive.registry import (
     AUGMENTATIONS,
     BACKBONES,
     MODELS,
+    OBJECTIVES,
     STRATEGIES,
     TRACKERS,
     Registry,
@@ -54,8 +55,9 @@ def settle(e: Experiment) -> None:
     settle_augmentation(e)
     settle_backbone(e)
     settle_strategy(e)
-    for registry in (ALGORITHMS, MODELS):
+    for registry in (ALGORITHMS, OBJECTIVES, MODELS):
         settle_options(e, registry)
+    OBJECTIVES.make(e.objective, e.objective_options)  # a plugin's may be refused
     settle_algorithm(e)
     settle_weights(e)
     settle_rounds(e)
@@ -166,6 +168,13 @@ def settle_algorithm(e: Experiment) -> None:
     if algorithm.models and e.model not in algorithm.models:
         allowed = f"{' or '.join(algorithm.models)} with algorithm {e.algorithm}"
         raise ConfigurationError("model", e.model, allowed)
+    if algorithm.objectives and e.objective not in algorithm.objectives:
+        allowed = f"{' or '.join(algorithm.objectives)} with algorithm {e.algorithm}"
+        raise ConfigurationError("objective", e.objective, allowed)
+    strategy = STRATEGIES.make(e.strategy, e.strategy_options, selector=e.selector)
+    if strategy.remembers and not algorithm.steps:
+        allowed = f"one that asks for no model of local training with algorithm {e.algorithm}"
+        raise ConfigurationError("strategy", e.strategy, allowed)
     if algorithm.fl_rounds is not None:
         put(e, "fl_rounds", algorithm.fl_rounds)
 

@@ -9,6 +9,7 @@ import typer
 
 from fedactive.cli.options import (
     LABORATORY,
+    METHOD,
     SETTINGS,
     Config,
     Fresh,
@@ -23,6 +24,7 @@ from fedactive.cli.options import (
 )
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import quote
+from fedactive.methods import merge
 
 app = typer.Typer()
 
@@ -31,7 +33,7 @@ app = typer.Typer()
     rich_help_panel=LABORATORY,
     epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
 )
-@with_flags(SETTINGS)
+@with_flags([METHOD, *SETTINGS])
 def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **flags: str | None) -> None:
     """Run one experiment, or resume one that was stopped.
 
@@ -60,7 +62,7 @@ def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **f
     rich_help_panel=LABORATORY,
     epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
-@with_flags(SETTINGS)
+@with_flags([METHOD, *SETTINGS])
 def compare(
     config: Config = None,
     plugin: Plugins = None,
@@ -73,9 +75,10 @@ def compare(
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
-    --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
-    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
-    such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
+    --algorithm-options, --objective-options and --model-options are separated by semicolons
+    ('micro=entropy;micro=margin'). Finished runs are skipped, stopped ones resume, and a run that fails does
+    not stop the others. Several such commands with one --runs-dir split the work. --device cuda uses all
+    GPUs, cuda:0,cuda:2 some of them.
     """
     from fedactive.analysis.curves import axis_of, learning_curves
     from fedactive.cli.tables import print_accuracy
@@ -90,7 +93,7 @@ def compare(
         for name, text in flags.items()
         if text is not None
     }
-    values = parse_toml(read_config(config)) | given
+    values = merge(parse_toml(read_config(config)), given)
     workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
     grid = expand(values | {"device": workplace.device})
     require_data(grid, fresh)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedactive.engines.plan import plan_steps
-from fedactive.engines.stack import record
+from fedactive.engines.stack import CROSS_ENTROPY, record
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob
 
@@ -37,7 +37,15 @@ class OwnAccuracy:
     def begin(self, jobs: Sequence[LocalJob]) -> None:
         """Plan one epoch over the samples of these jobs, without steps and augmentation, in any order."""
         stack, batch = self.stack, self.stack.recipe.batch_size
-        still = [replace(j, epochs=1, rates=(0.0,) * steps_per_epoch(len(j.samples), batch)) for j in jobs]
+        still = [
+            replace(
+                job,
+                epochs=1,
+                rates=(0.0,) * steps_per_epoch(len(job.samples), batch),
+                objective=CROSS_ENTROPY,
+            )
+            for job in jobs
+        ]
         recipe = replace(stack.recipe, augment="none")
         rows = plan_steps(still, stack.width, recipe, stack.images.device)[0]
         self.rows = F.pad(rows, (0, stack.row.shape[1] - rows.shape[-1]))  # keys, which nothing reads

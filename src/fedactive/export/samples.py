@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from fedactive.data.deep import Deep
 from fedactive.data.loader import DataWarning
 from fedactive.data.own_features import read_features
 from fedactive.data.pictures import fit, see
@@ -63,7 +64,7 @@ def of_path(path: Path, wanted: Description) -> Iterator[Sample]:
     for name, why in refused:
         warn_left_out(path / name, why)
     if not found:
-        raise DataError(f"{path}: there is no image in this folder (png, jpg)")
+        raise DataError(f"{path}: there is no image in this folder (png, jpg, dcm)")
     for file in found:
         yield of_file(path / file.relative_to(path.resolve()), wanted)
 
@@ -107,11 +108,11 @@ def of_array(where: str, array: NDArray[Any], wanted: Description) -> list[Sampl
     return [Sample(f"{where}{k}", lambda k=k: read(k)) for k in range(len(array))]  # type: ignore[misc]
 
 
-def to_shape(picture: Image.Image, wanted: Description) -> Tensor:
+def to_shape(picture: Image.Image | Deep, wanted: Description) -> Tensor:
     """Scale a picture as those were that the model was trained on."""
     channels, height, width = wanted.input_shape
     shape = (channels, height, width) if wanted.margins else (channels, picture.height, picture.width)
-    pixels = torch.from_numpy(fit(picture, shape).copy())
+    pixels = torch.from_numpy(fit(picture, shape, wanted.window).copy())
     return resize(pixels[None], (height, width))[0]
 
 

@@ -3,7 +3,7 @@
     g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift        v = m·v + g        w = w - η·v
 
 λ is the weight decay, m the momentum, η the learning rate. μ > 0 is FedProx, a drift is SCAFFOLD; plain
-FedAvg and local-only training have neither. The velocity v is fresh for every job.
+FedAvg and local-only training have neither. The velocity v is fresh for every job. ℓ is the job's objective.
 
 The step is written out because torch.optim.SGD takes a second to import in every process that trains.
 """
@@ -15,12 +15,15 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.augmentation import make_augmentation
 from fedactive.federated.batches import draw_keys, shuffled, steps_per_epoch
 from fedactive.federated.inference import autocast, chunks, infer
+from fedactive.federated.lesson import Lesson
+from fedactive.federated.objective import Objective
+from fedactive.federated.objectives.cross_entropy import CrossEntropy
+from fedactive.federated.own_loss import OwnLoss
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
@@ -50,12 +53,19 @@ class LocalJob:
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+    patience: int = 0  # end after so many epochs without a lower loss on the job's own samples; 0: do not
+    each_epoch: bool = False  # return the weights after each epoch, too
+    objective: Objective = CrossEntropy()  # noqa: RUF009 - it has no state
+    fl_round: int = 0  # as the objective sees it
+    teacher: Weights | None = None  # the global model, if the objective needs its outputs
+    pool: Tensor = torch.zeros(0, dtype=torch.long)  # noqa: RUF009 - positions of samples to mix, if it needs them
 
 
 @dataclass(frozen=True)
 class LocalResult:
     weights: Weights
     steps: int  # SGD steps made; fewer than planned after an early stop
+    epochs: tuple[Weights, ...] = ()  # the weights after each epoch, if the job asks for them
 
 
 @lru_cache  # the same for many clients and rounds
@@ -95,8 +105,16 @@ def descend(
     order = shuffled(job.shuffle, job.epochs, count, device)
     keys = draw_keys(job.shuffle, job.epochs, count, device)
     augment = make_augmentation(recipe.augment if normalise.of_images else "none")
+    lesson = Lesson(model, images, normalise, recipe.precision, job)
 
-    step = 0
+    def ask(who: Classifier) -> Tensor:
+        """Return the logits for the job's own samples, of which all may not fit in memory at once."""
+        parts = chunks(images, samples)
+        return torch.cat([infer(who, images[part], normalise, recipe.precision)[0] for part in parts])
+
+    if job.patience:
+        own_loss = OwnLoss(job, ask(model), ask(lesson.teacher) if job.objective.needs_global else None)
+    step, epochs = 0, []
     for epoch in range(job.epochs):
         model.train()
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
@@ -104,8 +122,7 @@ def descend(
             chosen = order[epoch, cut]
             x = normalise(augment(images[samples[chosen]], keys[epoch, cut]))
             with autocast(device, recipe.precision):
-                logits, _ = model(x)
-                loss = F.cross_entropy(logits.float(), labels[chosen])
+                loss = lesson.loss(x, labels[chosen], epoch, cut)
             gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
             with torch.no_grad():
                 for (name, w), gradient in zip(parameters.items(), gradients, strict=True):
@@ -117,12 +134,16 @@ def descend(
                     v = velocity[name].mul_(recipe.momentum).add_(g)
                     w.sub_(v, alpha=job.rates[step])
             step += 1
+        if job.each_epoch:
+            epochs.append(copy_of(model))
         if job.stop_accuracy is not None:
-            parts = (
-                infer(model, images[part], normalise, recipe.precision) for part in chunks(images, samples)
-            )
-            logits = torch.cat([logits for logits, _ in parts])
-            right = (logits.argmax(1) == labels).sum().item()
+            right = (ask(model).argmax(1) == labels).sum().item()
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
-    return LocalResult({name: value.detach().clone() for name, value in model.state_dict().items()}, step)
+        if job.patience and bool(own_loss.is_over(ask(model))):
+            break
+    return LocalResult(copy_of(model), step, tuple(epochs))
+
+
+def copy_of(model: Classifier) -> Weights:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}

@@ -228,16 +228,21 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
 
 
 def first_round_file(experiment: Experiment) -> Path:
-    """Return the file of the shared state after AL round 1, which depends on all but the strategy."""
+    """Return the file of the shared state after AL round 1.
+
+    It depends on all but the strategy, and on the models that clients remember for the strategy.
+    """
     common = replace(experiment, strategy="random", selector="auto", strategy_options="")
-    return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
+    strategy = STRATEGIES.make(experiment.strategy, experiment.strategy_options, selector=experiment.selector)
+    name = "-".join([common.hash, *sorted(strategy.remembers)])
+    return experiment.runs_dir / ".first-rounds" / f"{name}.pt"
 
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:
     """Return the origin of AL round 1; empty where the data are not known."""
-    kinds = ("algorithm_code", "model_code", "first_code", "augment_code")
-    parts = (origin["data"], *(origin[kind] for kind in kinds))
-    return " ".join(filter(None, parts)) if origin["data"] else ""
+    kinds = ("algorithm", "objective", "model", "first", "augment")
+    codes = (origin[f"{kind}_code"] for kind in kinds)
+    return " ".join(filter(None, (origin["data"], *codes))) if origin["data"] else ""
 
 
 def read_first_round(path: Path, origin: str) -> State | None:

@@ -10,16 +10,17 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm
+from fedactive.federated.algorithm import Server, Update, make_algorithm
 from fedactive.federated.weights import Weights
-from fedactive.federation import Query, QueryPhase
-from fedactive.models import ModelSpec
+from fedactive.federation import Kept, Query, QueryPhase
+from fedactive.query import make_strategy
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.best_model import BestModel
 from fedactive.sites.coordinator.checks import (
@@ -35,6 +36,7 @@ from fedactive.sites.coordinator.correspondence import Correspondence, keep_look
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.coordinator.status import Phase
+from fedactive.sites.coordinator.summary import agree
 from fedactive.sites.messages import Reply, Transport
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
@@ -53,9 +55,9 @@ class Sites:
         self.sites = Correspondence(plan, transport, journal)
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
+        self.numbers = make_strategy(e.strategy, e.selector, e.strategy_options).numbers
         self.algorithm = make_algorithm(e.algorithm, e.algorithm_options)
-        shape = (plan.images.channels, plan.images.size, plan.images.size)
-        self.spec = ModelSpec(e.model, shape, len(plan.images.classes), e.model_options)
+        self.spec = plan.spec
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
         self.best = BestModel(journal.folder, plan.rules.collapse)
@@ -87,7 +89,7 @@ class Sites:
 
     # --- the active learning step
 
-    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+    def query(self, al_round: int, weights: Weights | None, agreed: list[float] | None = None) -> QueryPhase:
         """Ask every site to choose, and wait until its people have labelled, or for the quorum or deadline.
 
         A site that comes back meanwhile is asked then; one that is away when the round ends adds no labels.
@@ -97,6 +99,8 @@ class Sites:
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
         # A clock that is set meanwhile neither ends the round nor prolongs it.
         left = math.inf if deadline is None else min(deadline - time.time(), rules.deadline * 3600)
+        if weights is not None:
+            agreed = agree(self, al_round, weights, begun + left)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
@@ -119,7 +123,8 @@ class Sites:
         for _ in keep_looking():
             # A site whose folder was restored from before this round does not know that it was asked.
             forgetful = update_counts(set(asked), close=False)
-            settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
+            settings: dict[str, Any] = {"deadline": deadline or 0.0, "overlap": rules.overlap}
+            settings |= {} if agreed is None else {"agreed": agreed}
             replies = self.sites.ask(
                 "query",
                 self.online() - (asked.keys() - forgetful),
@@ -145,6 +150,7 @@ class Sites:
             [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
             [local_only[k] for k in sorted(local_only)] if len(local_only) == self.clients else [],
             {"query and labelling": time.monotonic() - begun},
+            agreed,
         )
 
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:
@@ -235,8 +241,8 @@ class Sites:
         self.journal.set_accuracy(evaluation.accuracy)
         return server, evaluation
 
-    def snapshot(self) -> list[State]:
+    def snapshot(self) -> list[Kept]:
         return []  # each site remembers its own state
 
-    def restore(self, server: Server, snapshot: list[State]) -> Server:
+    def restore(self, server: Server, snapshot: list[Kept]) -> Server:
         return replace(server, parameters=tuple(self.parameters))

@@ -13,7 +13,10 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import make_algorithm, sends_more_than_weights
+from fedactive.models import ModelSpec
 from fedactive.options import check_all, option, options_of, parse
+from fedactive.pools import require_dropout
+from fedactive.query import make_strategy
 from fedactive.registry import STRATEGIES
 from fedactive.sites.card import read_card
 
@@ -89,6 +92,8 @@ class FieldPlan:
             if STRATEGIES[getattr(e, field)].coordinated:
                 allowed = "a strategy with which each site chooses by itself, between sites"
                 raise ConfigurationError(field, getattr(e, field), allowed)
+        strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
+        require_dropout(strategy, self.spec)
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         algorithm = make_algorithm(e.algorithm, e.algorithm_options)
@@ -101,6 +106,12 @@ class FieldPlan:
         """Return the card of the images that the run is about: their form and their classes."""
         assert self.experiment.card is not None  # or this would not be a plan
         return self.experiment.card
+
+    @property
+    def spec(self) -> ModelSpec:
+        e, images = self.experiment, self.images
+        shape = (images.channels, images.size, images.size)
+        return ModelSpec(e.model, shape, len(images.classes), e.model_options)
 
     @classmethod
     def from_toml(cls, text: str, **overrides: Any) -> FieldPlan:
