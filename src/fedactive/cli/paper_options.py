@@ -41,7 +41,8 @@ CHANGES = (
     flag(
         "alfamix_head",
         str,
-        "own, or global as in the released code: the head that ALFA-Mix uses with the local-only model.",
+        "own; released, as in the released code; or global, an earlier version of that: "
+        "the head that ALFA-Mix uses with the local-only model.",
     ),
 )
 CHANGEABLE = tuple(change.name for change in CHANGES[:-1])  # those that are settings of Experiment

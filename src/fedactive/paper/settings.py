@@ -77,8 +77,8 @@ def paper_experiment(
 ) -> Experiment:
     """Make the experiment of a strategy of the paper's tables: `finetune_badge` is finetune with base=badge.
 
-    `settings` are those of Experiment. The `alfamix_head` "global" gives ALFA-Mix by the local-only model the
-    head that it has in the released code.
+    `settings` are those of Experiment. The `alfamix_head` "released" gives ALFA-Mix by the local-only model
+    the head that it has in the released code.
     """
     head = f"head={alfamix_head}"
     STRATEGIES.options("alfamix", head)  # refuses an unknown head, whatever the strategy is
