@@ -1,4 +1,4 @@
-"""Strategies, algorithms, models and backbones by name: ours, an installed package's or a plugin file's.
+"""Strategies, algorithms, models, backbones, methods by name: ours, a package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to
@@ -139,10 +139,12 @@ ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+METHODS = Registry("method", "fedactive.methods.published")  # settings of an experiment under one name
+METHODS.required = ("name", "summary", "paper", "settings")
 
 
 def load_plugin(path: Path) -> None:
-    """Import a Python file that registers strategies, algorithms, models or backbones."""
+    """Import a Python file that registers strategies, algorithms, models, backbones or methods."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]
