@@ -43,7 +43,9 @@ def draw_critical_difference(ranks: Ranks, title: str, path: Path) -> None:
             end = low - 0.02 * room if left else high + 0.02 * room
             axes.plot((rank, rank, end), (0, y, y), color="0.35", linewidth=0.9)
             words = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
-            axes.text(end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center")
+            axes.text(
+                end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center"
+            )
         axes.set_title(title, fontsize=10)
 
 

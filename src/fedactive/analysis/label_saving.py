@@ -14,7 +14,9 @@ def labels_needed(labelled: ArrayLike, accuracy: ArrayLike, target: float) -> fl
     """
     x, y = np.asarray(labelled, dtype=np.float64), np.asarray(accuracy, dtype=np.float64)
     if x.size == 0 or x.size != y.size or np.any(np.diff(x) < 0):
-        raise ValueError("a learning curve has an accuracy for each of its numbers of labels, which only grow")
+        raise ValueError(
+            "a learning curve has an accuracy for each of its numbers of labels, which only grow"
+        )
     reached = np.flatnonzero(y >= target)
     if not reached.size:
         return np.inf
