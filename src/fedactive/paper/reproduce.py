@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import TABLES
-from fedactive.paper.comparison import observation, penalty
+from fedactive.paper.comparison import EXACT, observation, penalty
 from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS
 from fedactive.paper.tables import PRINTED, Cell, cells, stop_at, table
 from fedactive.record.archive import Archive
@@ -68,7 +68,8 @@ def show(
     runs: Iterable[StoredRun],
     *,
     until: float | None = None,
-    seeds: int | None = None,
+    seeds: Container[int] | None = None,
+    threshold: str = EXACT,
     datasets: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     **overrides: Any,
@@ -77,17 +78,17 @@ def show(
 
     Runs are found by their settings: to show runs that were made with other settings than the paper's
     (fl_rounds=20), give the same `overrides`. `until`, `datasets` and `strategies` leave out rows of tables,
-    `seeds` keeps only the first so many seeds. See `tables.table`, `comparison.observation` and
-    `comparison.penalty` for the columns.
+    `seeds` keeps only these; the `threshold` is for winning rates. For the columns see `tables.table`,
+    `comparison.observation` and `comparison.penalty`.
     """
     if check_name(name) not in PRINTED and (until is not None or datasets or strategies):
         needs = "one of printed numbers, with --until, --datasets or --strategies"
         raise ConfigurationError("table", name, needs)
     archive = Archive(runs, seeds)
     if name == "observation":
-        return observation(archive, **overrides)
+        return observation(archive, threshold, **overrides)
     if name == "penalty":
-        return penalty(archive, **overrides).rename_axis("strategy").reset_index()
+        return penalty(archive, threshold, **overrides).rename_axis("strategy").reset_index()
     return table(name, archive, until=until, datasets=datasets, strategies=strategies, **overrides)
 
 

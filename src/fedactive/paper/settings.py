@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
 from fedactive.registry import STRATEGIES
@@ -60,6 +61,18 @@ CATEGORIES: dict[str, Callable[[PaperSetting], str]] = {
     "budget": lambda setting: f"{setting.budget:g}%",
     "initialisation": lambda setting: setting.init,
 }
+
+
+def seed_range(text: str) -> range:
+    """Read seeds: `4` is 1 to 4, `5-16` is 5 to 16."""
+    first, dash, last = text.partition("-")
+    try:
+        seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds or seeds[0] < 1:
+        raise ConfigurationError("seeds", text, "how many, as in 4, or from and to, as in 5-16")
+    return seeds
 
 
 def all_settings() -> list[PaperSetting]:
