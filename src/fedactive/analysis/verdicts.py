@@ -122,7 +122,8 @@ def judge(tests: Sequence[Sides], flips: Sequence[Sides], seeds: Sequence[int]) 
 
 
 def _leads(Y: Table, row: int) -> Table:
-    return Y[row] - np.delete(Y, row, axis=0)
+    leads: Table = Y[row] - np.delete(Y, row, axis=0)
+    return leads
 
 
 def _ratio(mean: float, error: float) -> float:

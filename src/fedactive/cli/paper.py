@@ -30,7 +30,7 @@ from fedactive.cli.paper_options import (
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import quote, write_output
 from fedactive.paper import TABLES
-from fedactive.paper.settings import CATEGORIES
+from fedactive.paper.settings import CATEGORIES, setting_numbers
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
@@ -62,6 +62,9 @@ def run(
     name: TableName,
     alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="Take only these of the 38 settings, as in 1-9,16; for penalty.")
+    ] = None,
     jobs: Jobs = None,
     on: On = "here",
     trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
@@ -93,6 +96,7 @@ def run(
         seeds=seeds_of(flags),
         alphas=split_numbers("alphas", alphas),
         rhos=split_numbers("rhos", rhos),
+        settings=None if settings is None else setting_numbers(settings),
         **rows,
         **changes,
         device=workplace.device,

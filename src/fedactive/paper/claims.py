@@ -7,7 +7,7 @@ Learning based on Inter-class Diversity, CVPR 2023.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +69,7 @@ class Block:
     @property
     def mean(self) -> pd.DataFrame:
         """Our numbers by seed, on average over the percentages."""
-        return sum(self.ours.values()) / len(self.ours) if self.ours else pd.DataFrame()
+        return pd.concat(self.ours).groupby(level=1).mean() if self.ours else pd.DataFrame()
 
     @property
     def printed(self) -> pd.Series:
@@ -99,7 +99,8 @@ class Claim:
     @property
     def vector(self) -> np.ndarray:
         """The weights of our rows."""
-        weights = dict(self.weights or {LOGO: 1.0, ("random", "none"): -1.0})  # any pair has the same error
+        weights: dict[Hashable, float] = {LOGO: 1.0, ("random", "none"): -1.0}  # any pair has the same error
+        weights = weights if self.weights is None else {**self.weights}
         return np.array([weights.get(row, 0.0) for row in self.ours])
 
     def tests(self) -> tuple[Sides, Sides]:

@@ -61,11 +61,13 @@ def agreement_sentence(table: pd.DataFrame) -> str:
     widths = sorted({f"{limit:.2f}" for limit in known["limit"]})
     width = f" (±{widths[0]}" + (f" to {widths[-1]}" if len(widths) > 1 else "") + ")" if widths else ""
     ranks = rank_agreement(table)
+    near = (
+        f"{known['near'].sum()} of {len(known)} numbers lie within the limits of agreement{width}; the mean"
+    )
+    within = near if len(known) else "With one seed there are no limits of agreement; the mean"
     order = ", ".join(f"{value:.2f} at {_where(key)}" for key, value in ranks.items())
-    return (
-        f"{known['near'].sum()} of {len(known)} numbers lie within the limits of agreement{width}; the mean "
-        f"difference is {table['difference'].mean():+.2f}."
-        + (f" Rank correlation with the paper: {order}." if order else "")
+    return f"{within} difference is {table['difference'].mean():+.2f}." + (
+        f" Rank correlation with the paper: {order}." if order else ""
     )
 
 
@@ -95,7 +97,7 @@ def claims_table(claims: pd.DataFrame) -> str:
     if claims.empty:
         return "There are no runs to judge by.\n"
     rows = []
-    for claim in claims.itertuples(index=False):
+    for claim in each(claims):
         digits = 2 if claim.measure == "accuracy" else 3
         row = {
             "claim": claim.claim,
@@ -114,7 +116,7 @@ def claims_table(claims: pd.DataFrame) -> str:
         rows.append(row | by_percent)
     table = pd.DataFrame(rows)
     fixed = list(table)[:7]
-    percents = sorted(set(table) - set(fixed), key=lambda name: float(name.split("%")[0]))
+    percents = sorted(set(map(str, table)) - set(map(str, fixed)), key=lambda name: float(name.split("%")[0]))
     text = to_markdown(table[[*fixed, *percents]].fillna("")).replace(" / +nan", "")
     return f"Verdicts: {count_verdicts(claims)}.\n\n{text}"
 
@@ -137,7 +139,7 @@ def verdicts_by_dataset(new: pd.DataFrame, everything: pd.DataFrame) -> str:
     rows: dict[str, dict[str, list[str]]] = {}
     for table in (new, everything):
         for (name, where), part in table[table["seeds"] > 1].groupby(["claim", "where"], sort=False):
-            (claim,) = part.itertuples(index=False)
+            (claim,) = each(part)
             if where in DATASETS:
                 text = f"{format_verdict(claim)} ({claim.seeds})" + ("" if claim.counted else "†")
                 short = re.sub("the (local-only|global) model", "the model that the paper names", str(name))
@@ -170,10 +172,14 @@ def summary_text(accuracies: pd.DataFrame, claims: pd.DataFrame) -> str:
     )
 
 
+def each(claims: pd.DataFrame) -> list[Any]:
+    return list(claims.itertuples(index=False))
+
+
 def format_verdict(claim: Any) -> str:
     if claim.seeds < 2:
         return "–"
-    return {HELD: "**held**", NOT_HELD: "**not held**"}.get(claim.verdict, claim.verdict)
+    return "undecided" if claim.verdict == UNDECIDED else f"**{claim.verdict}**"
 
 
 def _format_p(p: float) -> str:

@@ -28,16 +28,22 @@ def experiments(
     strategies: Sequence[str] | None = None,
     alphas: Sequence[float] | None = None,
     rhos: Sequence[float] | None = None,
+    settings: Container[int] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
     """List the runs that a table or figure needs, done or not, each as far as its last number.
 
     `until` ends them at that percent labelled; `datasets`, `strategies`, `alphas` and `rhos` leave the others
-    out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...).
+    out, `settings` those of `penalty` with other numbers; `overrides` are settings of Experiment (fl_rounds,
+    runs_dir, partition ...). In `penalty` a setting whose first budget is beyond `until` has no runs.
     """
+    if settings is not None and name != "penalty":
+        raise ConfigurationError("table", name, "penalty, with --settings")
     source = "emd" if check_name(name) == "observation" else name
     last: dict[str, Cell] = {}  # by an experiment's name: settings share experiments
     for cell in cells(source, datasets=datasets, strategies=strategies, **overrides):
+        if settings is not None and cell.columns["setting"] not in settings:
+            continue
         known = last.setdefault(cell.experiment.name, cell)
         if cell.labelled > known.labelled:
             last[cell.experiment.name] = cell
@@ -47,7 +53,9 @@ def experiments(
     # setting by setting, since one seed of all settings compares nothing.
     ordered = [(cell, seed) for seed in seeds for cell in last.values()]
     if name == "penalty":
-        ordered = list(product(last.values(), seeds))
+        shortest = min((cell.experiment.percent for cell in last.values()), default=0)
+        begun = [c for c in last.values() if until is None or not shortest <= until < c.experiment.percent]
+        ordered = list(product(begun, seeds))
     wanted = [replace(stop_at(cell.experiment, cell.labelled, until), seed=seed) for cell, seed in ordered]
     for field, values in (("alpha", alphas), ("rho", rhos)):
         wanted = with_values(wanted, field, values)

@@ -75,6 +75,21 @@ def seed_range(text: str) -> range:
     return seeds
 
 
+def setting_numbers(text: str) -> list[int]:
+    """Read numbers of settings, as in `1-9,16`."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        try:
+            numbers += range(int(first), int(last or first) + 1)
+        except ValueError:
+            numbers.append(0)
+    count = len(all_settings())
+    if not numbers or not set(numbers) <= set(range(1, count + 1)):
+        raise ConfigurationError("settings", text, f"numbers from 1 to {count}, as in 1-9,16")
+    return numbers
+
+
 def all_settings() -> list[PaperSetting]:
     """List the 38 settings, numbered as in the paper."""
     columns = {"budget_percent": "budget", "initialisation": "init"}
