@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, first_labels, make_pools, query_together, train_together
+from fedactive.client import (
+    Client,
+    first_labels,
+    make_pools,
+    query_together,
+    shown_to_strategy,
+    train_together,
+)
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
@@ -220,3 +227,23 @@ def test_runs_share_a_first_round_that_a_strategy_chose(small):
     assert first["random"].equals(first["entropy"])
     drawn = run(small(strategy="random", **settings | {"first": "random"})).selections
     assert not drawn[drawn["al_round"] == 1].equals(first["random"])
+
+
+def test_strategies_may_see_other_images_of_the_same_class(federation, digits):
+    """As in the released code's long tails: one image is scored, another trained on, the label is the same."""
+
+    def seen(**settings):
+        clients, engine, server = federation(rho=5.0, **settings)
+        strategy = STRATEGIES["entropy"](selector="global")
+        pool = make_pools(clients, engine, {"global": [server.weights] * len(clients)}, strategy)[0]
+        shown = shown_to_strategy(clients[0], clients[0].unlabelled, engine)
+        return clients[0].unlabelled, shown, pool.unlabelled("global").embeddings
+
+    own, same, embeddings = seen()
+    assert torch.equal(own, same)
+    again, others, other_embeddings = seen(scored_images="other_of_class")
+    assert torch.equal(again, own)
+    assert (others != own).float().mean() > 0.8
+    assert torch.equal(digits.train_labels[others], digits.train_labels[own])
+    assert not torch.equal(other_embeddings, embeddings)
+    assert torch.equal(seen(scored_images="other_of_class")[1], others)  # the same in every AL round

@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "Silent", "load_model", "run"]
+__all__ = ["Experiment", "Result", "Silent", "load_model", "load_results", "run"]
 
 if TYPE_CHECKING:
+    from fedactive.analysis.load_results import load_results
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
     from fedactive.laboratory.run import Result, run
@@ -27,6 +28,7 @@ LAZY = {
     "Result": "laboratory.run",
     "Silent": "progress",
     "load_model": "export.trained_model",
+    "load_results": "analysis.load_results",
     "run": "laboratory.run",
 }
 

@@ -45,6 +45,7 @@ CHANGES = (
     flag("partition", str, "transport, or reference: the released code's clients."),
     flag("schedule", str, "paper, or reference: the released code's learning rates."),
     flag("precision", str, "fp32, tf32 or bf16."),
+    flag("scored_images", str, "own, or other_of_class: in long tails strategies see other images."),
     flag(
         "alfamix_head",
         str,

@@ -50,6 +50,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "partition": str,
     "schedule": str,
     "precision": str,
+    "scored_images": str,
     "alfamix_head": str,
 }
 
