@@ -39,7 +39,7 @@ ROOMS = {
     "engines": CORE - {"engines", "query"},
     "federation": CORE,
     "client": CORE | {"federation"},
-    "progress": BASE | {"experiment"},
+    "progress": BASE | {"experiment", "evaluation"},
     "record": CORE | {"federation", "client"},
     "loop": LOOP - {"loop"},
     "laboratory": LOOP | {"captions"},
@@ -48,9 +48,10 @@ ROOMS = {
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
     "export": LOOP | {"captions", "laboratory", "sites"},
+    "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
     "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "export", "laboratory", "progress"},
+    "__init__": {"analysis", "api", "experiment", "export", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.

@@ -14,22 +14,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "Silent", "load_model", "load_results", "run"]
+__all__ = [
+    "Callback",
+    "Experiment",
+    "Result",
+    "Results",
+    "Silent",
+    "compare",
+    "load",
+    "load_model",
+    "load_results",
+    "run",
+]
 
 if TYPE_CHECKING:
     from fedactive.analysis.load_results import load_results
+    from fedactive.api import Result, Results, compare, load, run
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
-    from fedactive.laboratory.run import Result, run
-    from fedactive.progress import Silent
+    from fedactive.progress import Callback, Silent
 
 LAZY = {
+    "Callback": "progress",
     "Experiment": "experiment",
-    "Result": "laboratory.run",
+    "Result": "api",
+    "Results": "api",
     "Silent": "progress",
+    "compare": "api",
+    "load": "api",
     "load_model": "export.trained_model",
     "load_results": "analysis.load_results",
-    "run": "laboratory.run",
+    "run": "api",
 }
 
 

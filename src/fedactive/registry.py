@@ -141,6 +141,8 @@ REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has o
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
 METHODS = Registry("method", "fedactive.methods.published")  # settings of an experiment under one name
 METHODS.required = ("name", "summary", "paper", "settings")
+TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
+TRACKERS.required = ("name", "summary")
 
 
 def load_plugin(path: Path) -> None:
