@@ -7,7 +7,7 @@ Learning based on Inter-class Diversity, CVPR 2023.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,9 +99,9 @@ class Claim:
     @property
     def vector(self) -> np.ndarray:
         """The weights of our rows."""
-        weights: dict[Hashable, float] = {LOGO: 1.0, ("random", "none"): -1.0}  # any pair has the same error
-        weights = weights if self.weights is None else {**self.weights}
-        return np.array([weights.get(row, 0.0) for row in self.ours])
+        pair = {LOGO: 1.0, ("random", "none"): -1.0}  # for best or second: any pair has the same error
+        weights = pd.Series(pair if self.weights is None else dict(self.weights))
+        return weights.reindex(self.ours.columns, fill_value=0.0).to_numpy(float)
 
     def tests(self) -> tuple[Sides, Sides]:
         """Test with the pooled variance and by sign flips; nothing with fewer than two seeds."""
