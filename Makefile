@@ -54,11 +54,12 @@ unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
 	$(BIN)/pytest -n 5 --dist worksteal
 
-reproduce-check: setup ## docs/REPRODUCTION.md, docs/BENCHMARK.md and docs/methods say what results/ says
+reproduce-check: setup ## README, the documents of the reproduction and the benchmark say what results/ says
 	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet; do \
 		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
 	done
-	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
+	$(BIN)/fedactive paper document README.md docs/REPRODUCTION.md docs/reproduction/*.md --from results --check
+	$(BIN)/fedactive paper figure agreement --from results -o docs/reproduction/agreement.svg --check
 	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
 
 # Not part of `make test`: every fault of every target takes hours.

@@ -24,10 +24,12 @@ __all__ = [
     "compare",
     "load",
     "load_model",
+    "load_results",
     "run",
 ]
 
 if TYPE_CHECKING:
+    from fedactive.analysis.load_results import load_results
     from fedactive.api import Result, Results, compare, load, run
     from fedactive.data.dataset import Dataset
     from fedactive.experiment import Experiment
@@ -44,6 +46,7 @@ LAZY = {
     "compare": "api",
     "load": "api",
     "load_model": "export.trained_model",
+    "load_results": "analysis.load_results",
     "run": "api",
 }
 

@@ -101,6 +101,12 @@ class Experiment:
         high=100,
         unit=PER_CLIENT,
     )
+    scored_images: str = query(
+        "own",
+        "what strategies see of the pool: its own images, or in place of each another one of its class "
+        "(other_of_class), as in the released code's long tails",
+        choices=("own", "other_of_class"),
+    )
     first: str = query("random", "who chooses in AL round 1, before there is a model", choices=STRATEGIES)
     rounds: int = query(
         0,

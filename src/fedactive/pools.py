@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fedactive.data.imbalance import others_of_class
 from fedactive.engines.engine import Engine
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.batches import steps_per_epoch
@@ -98,6 +99,16 @@ def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:
     return embeddings.new_zeros(len(inputs), engine.spec.classes), embeddings
 
 
+def shown_to_strategy(client: Client, samples: Tensor, engine: Engine) -> Tensor:
+    """Return whose images a strategy sees for these samples: their own, but for `scored_images`."""
+    if client.experiment.scored_images == "own":
+        return samples
+    pool = client.pool.cpu().numpy()
+    rng = client.randomness.numpy("scored images", client.number)
+    shown = torch.from_numpy(others_of_class(engine.dataset.train_labels.cpu().numpy(), pool, rng))
+    return shown.to(samples.device)[torch.searchsorted(client.pool.to(samples.device), samples)]
+
+
 def make_pools(
     clients: Sequence[Client],
     engine: Engine,
@@ -111,8 +122,8 @@ def make_pools(
     Committees are what the clients remember themselves.
     """
     images = engine.dataset.train_inputs
-    unlabelled = [client.unlabelled for client in clients]
-    labelled = [client.labelled for client in clients]
+    unlabelled = [shown_to_strategy(client, client.unlabelled, engine) for client in clients]
+    labelled = [shown_to_strategy(client, client.labelled, engine) for client in clients]
 
     def weights_of(model: str) -> list[Weights]:
         if model not in models:

@@ -61,6 +61,14 @@ def settle(e: Experiment) -> None:
     settle_algorithm(e)
     settle_weights(e)
     settle_rounds(e)
+    settle_scored_images(e)
+
+
+def settle_scored_images(e: Experiment) -> None:
+    if e.scored_images != "own" and not e.rho > 1:
+        raise ConfigurationError(
+            "scored_images", e.scored_images, "own, or rho above 1: long tails alone had that"
+        )
 
 
 def put(e: Experiment, field: str, value: Any) -> None:
