@@ -53,7 +53,17 @@ ROOMS = {
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
-BOTTOM = {"messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"}
+BOTTOM = {
+    "messages",
+    "names",
+    "log_lines",
+    "keys",
+    "certificates",
+    "invitation",
+    "sockets",
+    "card",
+    "moments",
+}
 SITES = {
     "messages": set(),
     "names": set(),
@@ -63,6 +73,7 @@ SITES = {
     "invitation": set(),
     "sockets": set(),
     "card": set(),
+    "moments": set(),
     "labels": {"names"},
     "page": {"labels", "sockets", "certificates"},
     "flower": BOTTOM,

@@ -29,11 +29,11 @@ def cache_folder() -> Path:
 class PartStore:
     """The parts of one set of images."""
 
-    def __init__(self, images: Tensor, *what: object) -> None:
-        """Choose the folder; `what` tells, besides the images, what decides the features."""
+    def __init__(self, images: Tensor, *what: object, place: Path | None = None) -> None:
+        """Choose the folder, in `place`; `what` tells, besides the images, what decides the features."""
         found = hashlib.sha256(repr((tuple(images.shape), PART, *what)).encode())
         found.update(images.contiguous().cpu().numpy())  # type: ignore[arg-type]
-        self.folder = cache_folder() / found.hexdigest()[:32]
+        self.folder = (place or cache_folder()) / found.hexdigest()[:32]
 
     def file(self, first: int) -> Path:
         return self.folder / f"{first:09}.npy"

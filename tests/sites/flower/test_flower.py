@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import chdir, closing
+from contextlib import closing
 from datetime import date, timedelta
 
 import httpx
@@ -39,11 +39,9 @@ from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.gate import REFUSED
 from fedactive.sites.flower.supernode import NOT_ADMITTED, find_meaning
-from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, read_public_key
-from fedactive.sites.rehearsal import Rehearsal, end, wait_for
-from support.recorder import Recorder, record_at
-from support.traps import set_traps
+from fedactive.sites.rehearsal import wait_for
+from support.recorded_rehearsal import RecordedRehearsal
 
 PLAN = """
 dataset = "digits"
@@ -61,39 +59,6 @@ evaluate_every = 2
 """
 
 PATIENCE = 300  # seconds, on a machine that is busy with other tests
-
-
-class RecordedRehearsal(Rehearsal):
-    """The sites' way to the coordinator leads past a recorder."""
-
-    recorder: Recorder | None = None
-
-    def start(self, name, *arguments):
-        """In a folder with files that nobody must import."""
-        traps = self.folder / "traps"
-        self.imported = traps / "imported" if traps.exists() else set_traps(traps)
-        with chdir(traps):
-            super().start(name, *arguments)
-
-    def start_site(self, site):
-        coordinator = self.coordinator
-        if self.recorder is None:
-            self.port = processes.free_port()
-            self.recorder, self.door = record_at(self.port, coordinator.address, coordinator.folder)
-        address = f"localhost:{self.port}"
-        Invitation(address, (coordinator.folder / "ca.pem").read_text()).write(
-            site.folder / "invitation.toml"
-        )
-        super().start_site(site)
-
-    def kill(self, name):
-        self.running[name].kill()
-        self.running[name].wait()
-
-    def __exit__(self, *_):
-        end([self.running.pop(site.name) for site in self.sites])
-        self.door.server.should_exit = True  # or the coordinator would wait for its connections to end
-        super().__exit__()
 
 
 @pytest.fixture(scope="module")

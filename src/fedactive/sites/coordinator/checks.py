@@ -13,6 +13,7 @@ from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
+from fedactive.sites.moments import FEWEST, Moments
 
 LARGEST = 2**40  # of any count
 # How far BatchNorm's statistics may move, in multiples of their norm. They follow the images: if the pixels
@@ -102,6 +103,20 @@ def read_whole_number(reply: Reply, name: str, low: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < LARGEST:
         raise BadReplyError(f"sent an impossible number of {name}")
     return value
+
+
+def read_moments(reply: Reply, features: int, images: int) -> Moments:
+    """Read what the features of a site's images add up to; BadReplyError for sums that no images have."""
+    counted = read_whole_number(reply, "images")
+    if counted not in (0, images) or 0 < counted < FEWEST:
+        raise BadReplyError(f"sent sums over {counted} of its {images} images")
+    form = dict.fromkeys(("sums", "squares"), torch.zeros(features, dtype=torch.float64))
+    check_form("sums of features", reply.weights, form)
+    sums, squares = reply.weights["sums"], reply.weights["squares"]
+    # (Σx)² ≤ n·Σx², but for rounding
+    if (squares * counted * (1 + 1e-9) < sums.square()).any() or (squares < 0).any():
+        raise BadReplyError("sent sums of features that no images have")
+    return Moments(counted, sums, squares)
 
 
 LabelCounts = dict[str, int]

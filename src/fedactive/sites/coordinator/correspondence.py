@@ -77,12 +77,14 @@ class Correspondence:
     def run_settings(self, site: int) -> dict[str, Any]:
         """Return all that a site has to know of the run."""
         return {
-            "experiment": self.plan.experiment.to_toml(),
+            "experiment": self.plan.for_sites,
             "images": card_to_plain(self.plan.images),
             "client": site,
             "budget": self.journal.budget or 0,
             "clip": self.plan.rules.clip,
             "noise": self.plan.rules.noise,
+            # Where there is no backbone, settings are what earlier versions know.
+            **({"standardisation": how} if (how := self.journal.standardisation) else {}),
         }
 
 

@@ -10,10 +10,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from fedactive.backbones.embedding import count_features
+from fedactive.backbones.find import find_backbone
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, State, Update, make_algorithm
@@ -29,13 +32,17 @@ from fedactive.sites.coordinator.checks import (
     check_update,
     read_evaluation,
     read_label_counts,
+    read_moments,
     read_whole_number,
 )
 from fedactive.sites.coordinator.correspondence import Correspondence, keep_looking
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
-from fedactive.sites.coordinator.status import Phase
+from fedactive.sites.coordinator.status import Activity, Phase
 from fedactive.sites.messages import Reply, Transport
+from fedactive.sites.moments import FEWEST, standardisation_of, to_text
+
+T = TypeVar("T")
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
 
@@ -54,8 +61,7 @@ class Sites:
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
         self.algorithm = make_algorithm(e.algorithm, e.algorithm_options)
-        shape = (plan.images.channels, plan.images.size, plan.images.size)
-        self.spec = ModelSpec(e.model, shape, len(plan.images.classes), e.model_options)
+        self.spec = ModelSpec(e.model, input_shape(plan), len(plan.images.classes), e.model_options)
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
         self.best = BestModel(journal.folder, plan.rules.collapse)
@@ -73,17 +79,31 @@ class Sites:
         return self.sites.online() & self.members()
 
     def images(self) -> list[int]:
-        """How many images each site holds; wait until every site has been online once."""
-        found: dict[int, int] = {}
+        """How many images each site holds."""
+        found = self.ask_all("hello", "waiting", lambda _, reply: read_whole_number(reply, "images"))
+        return [found.get(k, 0) for k in range(self.clients)]
+
+    def standardisation(self, images: Sequence[int]) -> str:
+        """Have all sites embed their images; return how to standardise features, or nothing without any."""
+        if not self.plan.experiment.backbone:
+            return ""
+        features = self.spec.input_shape[0]
+        found = self.ask_all("embed", "embedding", lambda k, reply: read_moments(reply, features, images[k]))
+        if not any(moments.images for moments in found.values()):
+            raise RunError(f"no site has {FEWEST} images, so nothing is known of their features")
+        return to_text(standardisation_of([found[k] for k in sorted(found)]))
+
+    def ask_all(self, kind: str, activity: Activity, read: Callable[[int, Reply], T]) -> dict[int, T]:
+        """Ask every site once, and wait until each has been online and has answered."""
+        found: dict[int, T] = {}
         for _ in keep_looking():
-            new = self.online() - found.keys()
-            found |= self.sites.ask("hello", new, lambda _, reply: read_whole_number(reply, "images"))
+            found |= self.sites.ask(kind, self.online() - found.keys(), read)
             members = self.members()
             missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
                 break
-            self.journal.enter(Phase("waiting", sites=tuple(missing)))
-        return [found[k] if k in members else 0 for k in range(self.clients)]
+            self.journal.enter(Phase(activity, sites=tuple(missing)))
+        return {k: found[k] for k in sorted(members)}
 
     # --- the active learning step
 
@@ -240,3 +260,11 @@ class Sites:
 
     def restore(self, server: Server, snapshot: list[State]) -> Server:
         return replace(server, parameters=tuple(self.parameters))
+
+
+def input_shape(plan: FieldPlan) -> tuple[int, ...]:
+    """Return the shape of what the model sees: images, or their features."""
+    e, card = plan.experiment, plan.images
+    if e.backbone:
+        return (count_features(find_backbone(e.backbone, e.backbone_options), e.image_size),)
+    return (card.channels, card.size, card.size)

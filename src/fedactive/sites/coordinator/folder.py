@@ -4,6 +4,7 @@ invitation.toml      what a site needs to join: the address and ca.pem
 ca.pem, .key         the certificate and key of its certificate authority
 server.pem, .key     the certificate and key of its server
 sites.json           the sites that were ever admitted
+backbones/           files of backbones, which somebody has put there for plans
 plans/, runs/        what was to be run, and the run folders; runs/NAME/sites.json: with which sites
 serving.json         where the SuperLink listens, while it does
 flower/, flower.log  what Flower keeps and says
@@ -179,7 +180,10 @@ class Coordinator:
     def plan(self, name: str) -> FieldPlan:
         """Read the plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
-        return self.read_plan(self.plan_file(name).read_text(), clients)
+        plan = self.read_plan(self.plan_file(name).read_text(), clients)
+        if plan.experiment.name != name:  # its hash covers the backbone's content
+            raise UserError(f"{plan.experiment.backbone} is not the file with which run {name} began")
+        return plan
 
     def plan_file(self, name: str) -> Path:
         return self.folder / "plans" / f"{name}.toml"
@@ -214,7 +218,9 @@ class Coordinator:
         return max(begun, key=lambda plan: plan.experiment.clients, default=None)
 
     def read_plan(self, text: str, clients: int) -> FieldPlan:
-        return FieldPlan.from_toml(text, clients=clients, runs_dir=self.folder / "runs")
+        return FieldPlan.from_toml(
+            text, backbones=self.folder / "backbones", clients=clients, runs_dir=self.folder / "runs"
+        )
 
     def begin(self, plan: FieldPlan) -> None:
         """Write down which sites the run has from now on."""

@@ -54,8 +54,14 @@ class Journal:
         """How many images each site had at the beginning."""
         return list(self.decided["images"])
 
-    def decide(self, images: Sequence[int], budget: int) -> None:
+    @property
+    def standardisation(self) -> str:
+        """How sites standardise the features of their images, as text; empty if they use none."""
+        return str(self.decided.get("standardisation", ""))
+
+    def decide(self, images: Sequence[int], budget: int, standardisation: str = "") -> None:
         self.decided |= {"images": list(images), "budget": budget}
+        self.decided |= {"standardisation": standardisation} if standardisation else {}
         self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from fedactive.files import write_json
 
-Activity = Literal["starting", "waiting", "choosing", "labelling", "training", "stopped", "finished"]
+Activity = Literal[
+    "starting", "waiting", "embedding", "choosing", "labelling", "training", "stopped", "finished"
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Phase:
         return {
             "starting": "starting",
             "waiting": f"waiting for {', '.join(self.sites)}",
+            "embedding": f"waiting until images are embedded at {', '.join(self.sites)}",
             "choosing": f"{round_}: choosing",
             "labelling": f"{round_}: people are labelling",
             "training": f"{round_}: FL round {self.fl_round} of {self.fl_rounds}{more}",

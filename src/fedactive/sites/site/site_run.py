@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class Holdings:
     """What a site has: its images, and test images with their classes if there are any."""
 
-    images: Tensor  # uint8, (n, channels, size, size)
+    images: Tensor  # uint8, (n, channels, size, size); their features (n, d) with a backbone
     test_images: Tensor
     test_labels: Tensor
 
@@ -83,8 +83,8 @@ class SiteRun:
             test_inputs=holdings.test_images,
             test_labels=holdings.test_labels,
             classes=card.classes,
-            mean=card.mean,
-            std=card.std,
+            mean=() if experiment.backbone else card.mean,
+            std=() if experiment.backbone else card.std,
         )
         pool = np.arange(len(holdings.images))
         self.engines = EngineShelf()
