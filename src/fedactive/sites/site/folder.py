@@ -6,7 +6,8 @@ invitation.toml      the coordinator's, once the site has joined
 images.json          the images in the order of their numbers, and what they show: labels belong to these
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
-cache/               decoded images; those that no run needs any more are deleted
+cache/               decoded images; those that no run needs any more are deleted; features of backbones
+backbones/           files of backbones, which somebody has put there for runs
 runs/                what the trainer remembers of each run
 """
 
