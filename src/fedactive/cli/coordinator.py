@@ -67,6 +67,22 @@ def renew(folder: Folder) -> None:
         print(f"its authority is a new one: all sites must join again, with this file: {invitation}")
 
 
+@app.command(epilog=example("fedactive coordinator move hub --address new.example.org:9443"))
+def move(
+    folder: Folder,
+    address: Annotated[str, typer.Option(help="Host and port under which sites reach it from now on.")],
+) -> None:
+    """Move to another address. Sites follow by themselves, while the old address still leads here."""
+    from fedactive.sites.coordinator.folder import Coordinator
+
+    coordinator = Coordinator(folder)
+    coordinator.move(address)
+    former = ", ".join(coordinator.former())
+    print(
+        f"start `fedactive coordinator serve` again; sites that look for it at {former} follow by themselves"
+    )
+
+
 @app.command(epilog=example("fedactive coordinator admit hub north.pub --name north"))
 def admit(
     folder: Folder,

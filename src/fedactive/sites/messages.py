@@ -13,10 +13,12 @@ reply holds weights, counts and metrics, and nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fedactive import __version__
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 
@@ -38,6 +40,9 @@ PROBLEMS = (
     OTHER_MODEL,
     OTHER_BACKBONE,
 )
+
+# The version of fedactive as numbers, because a reply holds no words; sent along with OTHER_VERSION.
+VERSION = [int(number) for number in re.findall(r"\d+", __version__)[:3]]
 
 Value = int | float | list[int] | list[float]
 

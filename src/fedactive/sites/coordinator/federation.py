@@ -252,7 +252,7 @@ class Sites:
             again = f"going on from FL round {best.fl_round + 1}"
             self.journal.add_dropped(f"the model of {where}: its accuracy fell from {then} to {now}; {again}")
             server, evaluation = replace(server, weights=best.weights, state=best.state), best.evaluation
-        self.journal.set_accuracy(evaluation.accuracy)
+        self.journal.set_accuracy(al_round, fl_round, evaluation.accuracy)
         return server, evaluation
 
     def snapshot(self) -> list[State]:

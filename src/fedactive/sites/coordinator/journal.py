@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.files import write_json
+from fedactive.record.state import by_fl_round, mean_of_last
 from fedactive.sites.coordinator.status import STARTING, Phase, read_status, write_status
 
 log = logging.getLogger(__name__)
@@ -95,17 +97,30 @@ class Journal:
         """Record that a site has answered just now."""
         self.update_site(number, last_seen=time.time())
 
+    def add_bytes(self, number: int, direction: str, count: int) -> None:
+        site = self.status.sites[self.sites[number]]
+        site[direction] = site.get(direction, 0) + count
+
     def update_site(self, number: int, **values: Any) -> None:
         self.status.sites[self.sites[number]] |= values
 
-    def set_accuracy(self, value: float) -> None:
-        log.info("test accuracy %.2f%%", 100 * value)
-        self.status.accuracy = value
+    def set_accuracy(self, al_round: int, fl_round: int, value: float) -> None:
+        """Record a measurement. A run's accuracy is one number everywhere: the mean of its last FL rounds."""
+        status = self.status
+        if al_round != status.measured_in:
+            status.measured, status.measured_in = {}, al_round
+        status.measured[str(fl_round + 1)] = value
+        rounds = list(map(int, status.measured))
+        status.accuracy = mean_of_last(by_fl_round(rounds, list(status.measured.values())))
+        if not math.isnan(value):
+            so_far = f"; {100 * status.accuracy:.2f}% is the mean of the last FL rounds"
+            log.info("test accuracy %.2f%%%s", 100 * value, so_far)
         self.write_status()
 
     def add_dropped(self, sentence: str) -> None:
         """Record why a site's reply, or a model, was not used."""
         log.warning("dropped: %s", sentence)
+        self.status.dropped_in_all += 1
         self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence}][-DROPPED_SHOWN:]
         self.write_status()
 

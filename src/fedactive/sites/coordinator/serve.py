@@ -8,6 +8,7 @@ import threading
 
 from fedactive.files import write_json
 from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator.resume import Resumer
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.control import Control
 from fedactive.sites.flower.gate import Gate
@@ -20,15 +21,19 @@ SECONDS_OF_A_DAY = 86_400.0
 
 
 def serve(coordinator: Coordinator, host: str) -> None:
-    """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
+    """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites.
+
+    Runs that were going on when it died, or when the machine went down, go on by themselves.
+    """
     coordinator.require_certificate()
     superlink = f"127.0.0.1:{processes.free_port()}"
-    _, port = parse_address(coordinator.address)
-    gate = Gate(superlink, coordinator.folder, host, port, coordinator.keys)
+    ports = [parse_address(known)[1] for known in (coordinator.address, *coordinator.former())]
+    gate = Gate(superlink, coordinator.folder, host, ports, coordinator.keys, coordinator.address)
     stopped = threading.Event()
     threads = [
         threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped)),
         threading.Thread(target=watch_certificate, args=(coordinator, stopped)),
+        threading.Thread(target=Resumer(coordinator).keep_runs, args=(stopped,)),
     ]
     for thread in threads:
         thread.start()

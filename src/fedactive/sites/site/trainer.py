@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedactive import __version__
 from fedactive.data.catalog import DatasetCard
 from fedactive.data.own_features import scaled
 from fedactive.errors import UserError
@@ -29,6 +30,7 @@ from fedactive.sites.messages import (
     OTHER_MODEL,
     OTHER_VERSION,
     PROBLEMS,
+    VERSION,
     Reply,
     Request,
     Value,
@@ -81,7 +83,8 @@ class Trainer:
             return handlers[request.kind](request)
         except RefusedError as refusal:
             log.warning("%s refused: this site %s", request.kind, refusal)
-            return Reply(problem=1 + PROBLEMS.index(str(refusal)))
+            about: dict[str, Value] = {"version": VERSION} if str(refusal) == OTHER_VERSION else {}
+            return Reply(about, problem=1 + PROBLEMS.index(str(refusal)))
         except Exception:
             log.exception("%s failed", request.kind)
             return Reply(problem=1 + PROBLEMS.index(FAILED))
@@ -193,6 +196,8 @@ class Trainer:
             raise RefusedError(OTHER_BACKBONE) from None
         except (UserError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             log.warning("settings of run %.150s: %s: %s", request.run, type(error).__name__, error)
+            theirs = str(request.settings.get("run", {}).get("fedactive", "an earlier version"))
+            log.warning("the coordinator has fedactive %.20s, this site %s", theirs, __version__)
             raise RefusedError(OTHER_VERSION) from None
         if known.card.classes != self.classes:
             raise RefusedError(OTHER_CLASSES)
