@@ -54,15 +54,8 @@ ROOMS = {
 
 # The same for the rooms of the field; what they may know of the package is above.
 BOTTOM = {
-    "messages",
-    "names",
-    "log_lines",
-    "keys",
-    "certificates",
-    "invitation",
-    "sockets",
-    "card",
-    "moments",
+    *("messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"),
+    *("moments", "privacy", "monitor"),
 }
 SITES = {
     "messages": set(),
@@ -74,10 +67,12 @@ SITES = {
     "sockets": set(),
     "card": set(),
     "moments": set(),
+    "privacy": set(),
+    "monitor": {"invitation", "sockets"},
     "labels": {"names"},
     "page": {"labels", "sockets", "certificates"},
     "flower": BOTTOM,
-    "coordinator": BOTTOM | {"flower"},
+    "coordinator": BOTTOM | {"flower", "page"},  # of the page the server and its limits
     "site": BOTTOM | {"flower", "labels", "page"},
     "rehearsal": BOTTOM | {"flower", "coordinator", "site", "labels"},
 }

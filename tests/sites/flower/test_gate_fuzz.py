@@ -43,7 +43,7 @@ def door(tmp_path):
     config = uvicorn.Config(superlink, lifespan="off", ws="none", log_level="warning", **files)
     behind, listening = uvicorn.Server(config), listen("127.0.0.1", 0)
     gate = Gate(
-        f"localhost:{listening.getsockname()[1]}", coordinator.folder, "127.0.0.1", 0, coordinator.keys
+        f"localhost:{listening.getsockname()[1]}", coordinator.folder, "127.0.0.1", [0], coordinator.keys
     )
     threads = [
         threading.Thread(target=behind.run, kwargs={"sockets": [listening]}),

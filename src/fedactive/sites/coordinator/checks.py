@@ -145,6 +145,24 @@ def read_evaluation(reply: Reply, classes: int) -> Evaluation:
     return Evaluation(counts, right, predicted, float(loss))
 
 
+def read_confusion(reply: Reply, evaluation: Evaluation) -> list[int]:
+    """Read what a site's test images are taken for, class by class; nothing if it does not say so.
+
+    BadReplyError if these counts do not agree with the others.
+    """
+    classes, flat = len(evaluation.tested), reply.values.get("confusion")
+    if flat is None:  # many classes, or an earlier version
+        return []
+    if not _is_counts(flat, classes**2):
+        raise BadReplyError("sent no sound confusion matrix")
+    rows = [flat[k * classes : (k + 1) * classes] for k in range(classes)]
+    agrees = [sum(row) for row in rows] == evaluation.tested
+    agrees &= [sum(column) for column in zip(*rows, strict=True)] == evaluation.predicted
+    if not agrees or [row[k] for k, row in enumerate(rows)] != evaluation.right:
+        raise BadReplyError("sent a confusion matrix that its other counts contradict")
+    return flat
+
+
 def add_up(parts: Sequence[Evaluation], classes: int) -> Evaluation:
     """Add up the results on the test images of several sites, or of none."""
     tested, right, predicted = (

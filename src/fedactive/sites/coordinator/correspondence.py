@@ -62,12 +62,13 @@ class Correspondence:
             for k in sites
         }
         for k, request in requests.items():
-            self.journal.add_bytes(k, "sent", size_of(request.weights, request.state))
+            self.journal.update_site(k, asked=time.time())
+            self.journal.add_to(k, "sent", size_of(request.weights, request.state))
         replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
         sound: dict[int, T] = {}
         for k, reply in sorted(replies.items()):
             self.journal.set_seen(k)
-            self.journal.add_bytes(k, "received", size_of(reply.weights, reply.state))
+            self.journal.add_to(k, "received", size_of(reply.weights, reply.state))
             try:
                 if reply.problem:
                     raise BadReplyError(explain(reply))

@@ -30,6 +30,7 @@ from fedactive.sites.coordinator.checks import (
     add_up,
     check_effect,
     check_update,
+    read_confusion,
     read_evaluation,
     read_label_counts,
     read_moments,
@@ -227,6 +228,7 @@ class Sites:
             self.journal.enter(replace(phase, too_few_sites=True))
         for k in updates:
             self.journal.update_site(k, al_round=al_round, fl_round=fl_round + 1)
+            self.journal.add_to(k, "updates", 1)
         return [updates[k] for k in sorted(updates)]
 
     def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation | None]:
@@ -238,19 +240,26 @@ class Sites:
         if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
             return server, None
         classes = self.spec.classes
+
+        def read_result(_: int, reply: Reply) -> tuple[Evaluation, list[int]]:
+            measured = read_evaluation(reply, classes)
+            return measured, read_confusion(reply, measured)
+
         results = self.sites.ask(
             "evaluate",
             self.online(),
-            lambda _, reply: read_evaluation(reply, classes),
+            read_result,
             weights=server.weights,
         )
-        evaluation = add_up(list(results.values()), classes)
+        self.journal.set_results(al_round, fl_round, results)
+        evaluation = add_up([measured for measured, _ in results.values()], classes)
         best = self.best.judge(server, evaluation, al_round, fl_round)
         if best:
             then, now = (f"{measured.accuracy:.1%}" for measured in (best.evaluation, evaluation))
             where = f"AL round {al_round}, FL round {done}"
             again = f"going on from FL round {best.fl_round + 1}"
-            self.journal.add_dropped(f"the model of {where}: its accuracy fell from {then} to {now}; {again}")
+            fell = f"the model of {where}: its accuracy fell from {then} to {now}; {again}"
+            self.journal.add_dropped(fell, "collapse")
             server, evaluation = replace(server, weights=best.weights, state=best.state), best.evaluation
         self.journal.set_accuracy(al_round, fl_round, evaluation.accuracy)
         return server, evaluation

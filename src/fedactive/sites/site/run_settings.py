@@ -14,8 +14,8 @@ from fedactive.federated.algorithm import make_algorithm, sends_more_than_weight
 from fedactive.sites.card import card_from_plain
 from fedactive.sites.messages import Request
 from fedactive.sites.moments import from_text
+from fedactive.sites.privacy import Cover
 from fedactive.sites.site.own_backbone import with_own_backbone
-from fedactive.sites.site.privacy import Cover
 
 
 @dataclass(frozen=True)

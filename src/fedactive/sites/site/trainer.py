@@ -36,9 +36,9 @@ from fedactive.sites.messages import (
     Value,
 )
 from fedactive.sites.moments import moments_of
+from fedactive.sites.privacy import NotFiniteError, require_finite
 from fedactive.sites.site.own_backbone import FOLDER as BACKBONES
 from fedactive.sites.site.own_backbone import OtherBackboneError, embed_holdings
-from fedactive.sites.site.privacy import NotFiniteError, require_finite
 from fedactive.sites.site.query_log import read_query
 from fedactive.sites.site.run_settings import RunSettings, read_settings
 from fedactive.sites.site.site_run import Holdings, SiteRun

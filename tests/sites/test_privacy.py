@@ -22,7 +22,7 @@ from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.messages import DIVERGED, NOT_FINITE, OTHER_VERSION, PROBLEMS, Reply, Request
-from fedactive.sites.site.privacy import Cover, NotFiniteError, clip_and_noise, epsilon, rho_of
+from fedactive.sites.privacy import Cover, NotFiniteError, clip_and_noise, epsilon, rho_of
 from fedactive.sites.site.trainer import Trainer
 from support.loopback import loopback
 
