@@ -30,10 +30,11 @@ def create_app(coordinator: Coordinator, stalled_after: float, known_hosts: Iter
     templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
     templates.globals |= {"width": view.WIDTH, "height": view.HEIGHT, "margin": view.MARGIN}
     door, wrong = Door(coordinator.folder), Allowance(at_once=5, per_minute=5)
-    cookie = f"fedactive-coordinator-{coordinator.address.rpartition(':')[2]}"  # cookies do not know ports
+    at = coordinator.address
+    cookie = f"fedactive-coordinator-{at.rpartition(':')[2]}"  # cookies do not know ports
 
-    def page(name: str, status: int = 200, **values: object) -> Response:
-        return HTMLResponse(templates.get_template(f"{name}.html.jinja").render(**values), status)
+    def page(template: str, code: int = 200, /, **values: object) -> Response:
+        return HTMLResponse(templates.get_template(f"{template}.html.jinja").render(**values), code)
 
     def is_signed_in(request: Request) -> bool:
         return door.is_signed_in(request.cookies.get(cookie, ""))
