@@ -140,7 +140,7 @@ def test_no_process_imports_what_lies_in_the_current_directory(rehearsal, finish
 # --------------------------------------------------------------------------------------------- privacy
 
 COUNTS = {"requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all", "images", "samples"}
-METRICS = {"tested", "right", "predicted", "loss", "problem"}
+METRICS = {"tested", "right", "predicted", "confusion", "loss", "problem"}
 
 
 def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finished, experiment):

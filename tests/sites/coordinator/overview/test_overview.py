@@ -198,4 +198,5 @@ def test_it_can_be_read_in_a_browser(address, token, width, tmp_path):
         # Nothing but tables in their own scroll boxes is wider than the window.
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.console() == []
+        browser.run("document.querySelector('h3').scrollIntoView()")
         browser.screenshot(tmp_path / f"run-{width}.png")

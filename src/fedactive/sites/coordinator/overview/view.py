@@ -19,7 +19,7 @@ from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.coordinator.status import Status, read_status
 from fedactive.sites.privacy import DELTA, Cover, epsilon, rho_of
 
-WIDTH, HEIGHT, MARGIN = 640, 220, 40  # of a curve
+WIDTH, HEIGHT, MARGIN = 640, 220, 48  # of a curve
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ def summary(coordinator: Coordinator, name: str) -> dict[str, Any]:
     """Return what the list of runs says of one."""
     folder = coordinator.run_folder_of(name)
     status = read_status(folder)
+    online = sum(map(is_online, status.sites.values())) if is_going_on(status) else 0
     return {
         "name": name,
         "phase": str(status.phase),
         "labelled": sum(site.get("labelled_in_all", 0) for site in status.sites.values()),
         "accuracy": percent(status.accuracy),
-        "sites": f"{sum(map(is_online, status.sites.values()))} of {len(read_names(folder))}",
+        "sites": f"{online} of {len(read_names(folder))}",
     }
 
 
@@ -67,7 +68,10 @@ def details(coordinator: Coordinator, name: str, stalled_after: float) -> dict[s
     classes = plan.images.classes if plan else [str(k) for k in range(classes_in(results))]
     return summary(coordinator, name) | {
         "status": status,
-        "sites": [site_row(name, site, results, stalled_after) for name, site in status.sites.items()],
+        "sites": [
+            site_row(name, site, results, is_going_on(status), stalled_after)
+            for name, site in status.sites.items()
+        ],
         "points": points,
         "curve": curve([(p.labelled, p.accuracy) for p in points]),
         "within": curve(sorted((int(t), a) for t, a in status.measured.items())),
@@ -107,13 +111,17 @@ def read_points(folder: Path) -> list[Point]:
 
 
 def site_row(
-    name: str, site: dict[str, Any], results: dict[str, Any], stalled_after: float
+    name: str, site: dict[str, Any], results: dict[str, Any], going_on: bool, stalled_after: float
 ) -> dict[str, Any]:
     found, seen = results.get(name), site.get("last_seen")
     presence = "dismissed" if site.get("dismissed") else "online" if is_online(site) else "away"
+    if going_on and is_stalled(site, stalled_after, 0.0):
+        presence = "stalled"
+    elif not going_on:  # nobody looks any more
+        presence = "–"
     return {
         "name": name,
-        "presence": "stalled" if is_stalled(site, stalled_after, 0.0) else presence,
+        "presence": presence,
         "labelled": site.get("labelled_in_all", 0),
         "pending": site.get("pending", 0),
         "seen": ago(time.time() - seen) if seen else "never",
@@ -173,6 +181,10 @@ def curve(points: Sequence[tuple[float, float]]) -> dict[str, Any]:
 
 
 # --- numbers as people read them
+
+
+def is_going_on(status: Status) -> bool:
+    return status.phase.activity not in ("stopped", "finished")
 
 
 def is_online(site: dict[str, Any]) -> bool:
