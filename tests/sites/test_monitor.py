@@ -14,7 +14,7 @@ from fedactive.sites.coordinator import metrics as of_coordinator
 from fedactive.sites.coordinator.status import Phase, Status, write_status
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.supernode import CONNECTED, NOT_ADMITTED, SuperNode
-from fedactive.sites.monitor import Metric, Monitor, exposition, single
+from fedactive.sites.monitor import Monitor, Reading, exposition, single
 from fedactive.sites.site import metrics as of_site
 from support.folders import admit
 
@@ -38,7 +38,7 @@ def ask():
 
 def test_the_format_is_that_of_prometheus():
     text = exposition(
-        [Metric("a", "What.", [({"x": 'q"\\\n'}, 1.5), ({}, 2)]), single("b", "B.", float("nan"))]
+        [Reading("a", "What.", [({"x": 'q"\\\n'}, 1.5), ({}, 2)]), single("b", "B.", float("nan"))]
     )
     assert text.splitlines() == [
         "# HELP a What.",

@@ -22,18 +22,18 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' exposition form
 
 
 @dataclass(frozen=True)
-class Metric:
+class Reading:
     name: str
     help: str
     samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)  # labels, value
     kind: str = "gauge"
 
 
-def single(name: str, help: str, value: float, kind: str = "gauge") -> Metric:
-    return Metric(name, help, [({}, value)], kind)
+def single(name: str, help: str, value: float, kind: str = "gauge") -> Reading:
+    return Reading(name, help, [({}, value)], kind)
 
 
-def exposition(metrics: Iterable[Metric]) -> str:
+def exposition(metrics: Iterable[Reading]) -> str:
     lines: list[str] = []
     for metric in metrics:
         lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
@@ -51,7 +51,7 @@ class Monitor:
     """Bound when made, so that a port in use is an error at once; serves in a thread after `start`."""
 
     def __init__(
-        self, address: str, troubles: Callable[[], list[str]], metrics: Callable[[], Iterable[Metric]]
+        self, address: str, troubles: Callable[[], list[str]], metrics: Callable[[], Iterable[Reading]]
     ) -> None:
         """`troubles` says in sentences what does not work; where there is none, /health answers with 200."""
 
@@ -61,7 +61,7 @@ class Monitor:
             return JSONResponse(state, 503 if found else 200)
 
         def show_metrics(_: object) -> Response:
-            about = Metric("fedactive_info", "Version.", [({"version": __version__}, 1)])
+            about = Reading("fedactive_info", "Version.", [({"version": __version__}, 1)])
             return PlainTextResponse(exposition([about, *metrics()]), media_type=TEXT)
 
         host, port = parse_address(address)

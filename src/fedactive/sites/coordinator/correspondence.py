@@ -98,9 +98,10 @@ def explain(reply: Reply) -> str:
     if reply.problem > len(PROBLEMS):
         return "has an unknown problem; its fedactive is a newer version than the coordinator's"
     problem, version = PROBLEMS[reply.problem - 1], reply.values.get("version")
-    if not isinstance(version, list) or not 0 < len(version) <= 3 or version == VERSION:
+    sound = isinstance(version, list) and len(version) == 3 and all(type(n) is int for n in version)
+    if not sound or version == VERSION:
         return problem
-    theirs = ".".join(str(int(number)) for number in version)
+    theirs = ".".join(map(str, version))
     return f"has fedactive {theirs:.20} and the coordinator {__version__}: install the same; it {problem}"
 
 

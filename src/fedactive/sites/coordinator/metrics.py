@@ -8,7 +8,7 @@ from typing import Any
 from fedactive.sites.certificates import has_ended, read_certificate
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.status import Status, read_status
-from fedactive.sites.monitor import Metric, single
+from fedactive.sites.monitor import Reading, single
 
 # What is known of each site in a run: in status.json, as a metric, and what that is.
 OF_SITES = (
@@ -36,7 +36,7 @@ def read_statuses(coordinator: Coordinator) -> dict[str, Status]:
     return {name: read_status(coordinator.run_folder_of(name)) for name in coordinator.wanted()}
 
 
-def metrics(coordinator: Coordinator) -> Iterable[Metric]:
+def metrics(coordinator: Coordinator) -> Iterable[Reading]:
     end = read_certificate(coordinator.folder / "server.pem").not_valid_after_utc.timestamp()
     yield single("fedactive_up", "Whether the SuperLink serves.", float(not troubles(coordinator)))
     yield single("fedactive_certificate_end_seconds", "When the certificate ends, since 1970.", end)
@@ -45,12 +45,12 @@ def metrics(coordinator: Coordinator) -> Iterable[Metric]:
     yield single("fedactive_runs", "Runs that are going on.", float(len(statuses)))
     yield from of_runs(statuses)
     for key, name, help in OF_SITES:
-        yield Metric(name, help, list(of_sites(statuses, key)))
+        yield Reading(name, help, list(of_sites(statuses, key)))
 
 
-def of_runs(statuses: dict[str, Status]) -> Iterator[Metric]:
-    def each(name: str, help: str, values: dict[str, float], kind: str = "gauge") -> Metric:
-        return Metric(name, help, [({"run": run}, value) for run, value in values.items()], kind)
+def of_runs(statuses: dict[str, Status]) -> Iterator[Reading]:
+    def each(name: str, help: str, values: dict[str, float], kind: str = "gauge") -> Reading:
+        return Reading(name, help, [({"run": run}, value) for run, value in values.items()], kind)
 
     rounds = {run: float(status.phase.al_round) for run, status in statuses.items()}
     yield each("fedactive_al_round", "AL round that is going on.", rounds)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.monitor import Metric, single
+from fedactive.sites.monitor import Reading, single
 
 
 def troubles(supernode: SuperNode) -> list[str]:
@@ -14,7 +14,7 @@ def troubles(supernode: SuperNode) -> list[str]:
     return [] if supernode.connected else [supernode.last_said or "the site is connecting"]
 
 
-def metrics(store: LabelStore, supernode: SuperNode, images: int) -> Iterable[Metric]:
+def metrics(store: LabelStore, supernode: SuperNode, images: int) -> Iterable[Reading]:
     asking = store.rounds.find_open()
     pending = sum(store.rounds.counts(one).pending for one in asking)
     yield single(
