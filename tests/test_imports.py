@@ -38,7 +38,7 @@ ROOMS = {
     "engines": CORE - {"engines", "query"},
     "federation": CORE,
     "client": CORE | {"federation"},
-    "progress": BASE | {"experiment"},
+    "progress": BASE | {"experiment", "evaluation"},
     "record": CORE | {"federation", "client"},
     "loop": LOOP - {"loop"},
     "laboratory": LOOP | {"captions"},
@@ -47,9 +47,10 @@ ROOMS = {
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
     "export": LOOP | {"captions", "laboratory", "sites"},
+    "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
     "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"experiment", "export", "laboratory", "progress"},
+    "__init__": {"api", "experiment", "export", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.

@@ -77,8 +77,11 @@ class Notes(Silent):
     def on_query(self, al_round):
         self.told.append(al_round)
 
-    def on_evaluation(self, al_round, fl_round, accuracy):
-        self.told.append((al_round, fl_round, round(accuracy, 4)))
+    def on_evaluation(self, al_round, fl_round, evaluation):
+        self.told.append((al_round, fl_round, round(evaluation.accuracy, 4)))
+
+    def on_round(self, al_round, labelled, accuracy):
+        self.told.append((f"{labelled} labels", round(accuracy, 4)))
 
 
 @pytest.fixture
@@ -125,7 +128,10 @@ def test_only_what_was_measured_is_recorded_and_told(learn):
     metrics = pd.read_parquet(learn(Toy(), notes) / "metrics.parquet")
     assert metrics[["al_round", "fl_round"]].to_numpy().tolist() == [[1, 2], [2, 2]]
     assert metrics["accuracy"].tolist() == pytest.approx([(0.104 + 0.5) / 2, (0.204 + 0.5) / 2])
-    assert notes.told == [1, (1, 1, 0.302), 2, (2, 1, 0.352)]
+    assert notes.told == [
+        *(1, (1, 1, 0.302), ("3 labels", 0.302)),
+        *(2, (2, 1, 0.352), ("6 labels", 0.352)),
+    ]
 
 
 def test_seconds_of_every_phase_are_recorded(learn):

@@ -35,8 +35,20 @@ def test_usage_shows_the_same_example():
     assert python_blocks(ROOT / "docs" / "USAGE.md")[0] == python_blocks(README)[0]
 
 
+def test_the_other_examples_of_usage_run(tmp_path):
+    rest = python_blocks(ROOT / "docs" / "USAGE.md")[1:]
+    (tmp_path / "example.py").write_text("\n".join(rest))
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^logo +1 .*\n +2 ", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^\d+ labels: \d", done.stdout, re.MULTILINE)) == 2
+    assert (tmp_path / "digits.svg").read_text().count("logo") == 1
+
+
 def test_the_names_of_the_example_are_there_to_complete():
-    assert {"Experiment", "Result", "Silent", "load_model", "run"} <= set(dir(fedactive))
+    assert set(fedactive.__all__) <= set(dir(fedactive))
 
 
 def test_the_two_commands_come_first():

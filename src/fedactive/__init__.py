@@ -14,20 +14,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Result", "Silent", "load_model", "run"]
+__all__ = [
+    "Callback",
+    "Experiment",
+    "Result",
+    "Results",
+    "Silent",
+    "compare",
+    "load",
+    "load_model",
+    "run",
+]
 
 if TYPE_CHECKING:
+    from fedactive.api import Result, Results, compare, load, run
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
-    from fedactive.laboratory.run import Result, run
-    from fedactive.progress import Silent
+    from fedactive.progress import Callback, Silent
 
 LAZY = {
+    "Callback": "progress",
     "Experiment": "experiment",
-    "Result": "laboratory.run",
+    "Result": "api",
+    "Results": "api",
     "Silent": "progress",
+    "compare": "api",
+    "load": "api",
     "load_model": "export.trained_model",
-    "run": "laboratory.run",
+    "run": "api",
 }
 
 

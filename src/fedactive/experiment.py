@@ -155,6 +155,7 @@ class Experiment:
         "where the clients are: in this process, or on Flower's simulation engine, which may be a cluster",
         choices=("simulation", "flower-simulation"),
     )
+    track: str = machine("", "who else is told every metric: tensorboard, wandb, mlflow, or your own tracker")
     data_dir: Path = machine(Path("data"), "folder of the datasets")  # noqa: RUF009 - makes a field
     runs_dir: Path = machine(Path("runs"), "folder in which run folders are made")  # noqa: RUF009
 

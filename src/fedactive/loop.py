@@ -14,13 +14,13 @@ import torch
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import make_algorithm
 from fedactive.federation import Federation
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 from fedactive.randomness import Randomness
 from fedactive.record.run_folder import Run
 
 
 def federated_active_learning(
-    experiment: Experiment, federation: Federation, run: Run, progress: Progress
+    experiment: Experiment, federation: Federation, run: Run, progress: Callback
 ) -> None:
     """Run the experiment to its end, from wherever `run` has got to."""
     algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
@@ -61,9 +61,10 @@ def federated_active_learning(
             state.al_round, state.fl_round = (r, t + 1) if t + 1 < experiment.fl_rounds else (r + 1, 0)
             run.save_if_due()
             if evaluation is not None:
-                progress.on_evaluation(r, t, evaluation.accuracy)
+                progress.on_evaluation(r, t, evaluation)
         run.save()
         run.write_results()
+        progress.on_round(r, state.labelled, state.accuracy_of(r))
         if r == 1:
             run.share_first_round()
     run.finish()

@@ -139,6 +139,8 @@ ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
+TRACKERS.required = ("name", "summary")
 
 
 def load_plugin(path: Path) -> None:

@@ -13,7 +13,7 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, TRACKERS, Registry
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
@@ -24,6 +24,8 @@ ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
 def settle(e: Experiment) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", e.device):
         raise ConfigurationError("device", e.device, "auto, cpu, cuda, or one GPU as in cuda:1")
+    if e.track:
+        TRACKERS[e.track]  # or it says which there are
     settle_dataset(e)
     settle_clients(e)
     settle_backbone(e)

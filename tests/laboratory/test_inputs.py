@@ -15,7 +15,7 @@ from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.local_sgd import LocalJob
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.run import run
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 from fedactive.sweep.grid import expand, require_data
 from support.commands import cli
 from support.networks import write_onnx
@@ -87,7 +87,7 @@ def test_other_images_under_the_same_name_are_another_dataset(frozen, photograph
 
 
 def test_progress_is_told_when_embedding_ends_even_by_an_error(frozen, tmp_path):
-    class Listener(Progress):
+    class Listener(Callback):
         said: ClassVar[list[object]] = []
 
         def on_embedding(self, done, total):

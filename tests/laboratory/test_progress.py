@@ -6,15 +6,16 @@ from rich.console import Console
 
 from fedactive.laboratory import progress
 from fedactive.laboratory.progress import Bars, Lines, caption, make_bars
+from support.evaluations import evaluation
 
 
 def test_a_line_ends_each_al_round_and_long_ones_tell_in_between(small, capsys, monkeypatch):
     lines = Lines()
     lines.begin(small(strategy="entropy", selector="local", rounds=2, fl_rounds=2), fl_rounds_done=0)
-    lines.on_evaluation(1, 0, 0.5)
-    lines.on_evaluation(1, 1, 0.625)
+    lines.on_evaluation(1, 0, evaluation([0.5]))
+    lines.on_evaluation(1, 1, evaluation([0.625]))
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    lines.on_evaluation(2, 0, 0.75)
+    lines.on_evaluation(2, 0, evaluation([0.75]))
     assert capsys.readouterr().out.splitlines() == [
         "entropy (local), seed 1: AL round 1/2, test accuracy 62.5%",
         "entropy (local), seed 1: AL round 2/2, FL round 1/2, test accuracy 75.0%",

@@ -8,6 +8,7 @@ from fedactive.laboratory import progress_file
 from fedactive.laboratory.progress_file import Milestone, ProgressFile, progress_path, read_milestone
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
+from support.evaluations import evaluation
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def begun(small):
     experiment = small(rounds=2, fl_rounds=4)
     progress_path(experiment).parent.mkdir(parents=True)
     assert read_milestone(experiment) is None
-    writer = ProgressFile(Silent())
+    writer = ProgressFile()
     writer.begin(experiment, fl_rounds_done=1)
     return experiment, writer
 
@@ -23,15 +24,15 @@ def begun(small):
 def test_it_is_written_now_and_then_and_when_an_al_round_ends(begun, monkeypatch):
     experiment, writer = begun
     assert read_milestone(experiment) == Milestone(1)
-    writer.on_evaluation(1, 1, 0.5)  # too soon
+    writer.on_evaluation(1, 1, evaluation([0.5]))  # too soon
     assert read_milestone(experiment) == Milestone(1)
     monkeypatch.setattr(progress_file, "SECONDS_BETWEEN_WRITES", 0.0)
-    writer.on_evaluation(1, 2, 0.625)
+    writer.on_evaluation(1, 2, evaluation([0.625]))
     assert read_milestone(experiment) == Milestone(3, 1, 0.625)
     monkeypatch.setattr(progress_file, "SECONDS_BETWEEN_WRITES", 1e9)
-    writer.on_evaluation(1, 3, 0.75)
+    writer.on_evaluation(1, 3, evaluation([0.75]))
     assert read_milestone(experiment) == Milestone(4, 1, 0.75)
-    writer.on_evaluation(2, 0, 0.8)
+    writer.on_evaluation(2, 0, evaluation([0.8]))
     writer.end()
     assert read_milestone(experiment) == Milestone(5, 2, 0.8)
 
@@ -50,7 +51,7 @@ def test_a_disk_without_room_ends_no_run(begun, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(progress_file, "write_json", full)
-    writer.on_evaluation(1, 3, 0.5)
+    writer.on_evaluation(1, 3, evaluation([0.5]))
 
 
 def test_a_run_leaves_its_last_milestone(small):

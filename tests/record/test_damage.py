@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from fedactive.analysis.curves import learning_curves, plot_learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import UserError
-from fedactive.laboratory.run import Result
 from fedactive.paper import TABLES as PAPER_TABLES
 from fedactive.paper.archive import Archive
 from fedactive.paper.claims import claims
@@ -32,6 +31,7 @@ from fedactive.record.export import export
 from fedactive.record.finding import find_runs
 from fedactive.record.results_file import FILE
 from fedactive.record.run_folder import is_finished, require_same_origin
+from fedactive.record.run_tables import RunTables
 
 TABLES = ("metrics", "selections", "timings", "clients")
 TEXTS = ("experiment.toml", "environment.json", "done.json")
@@ -275,7 +275,7 @@ def use_damaged_folder(sound, seed):
         attempt(is_finished, bad)
         attempt(require_same_origin, bad, None)
         for table in ("metrics", "selections"):
-            attempt(Result(folder / bad.name).table, table)
+            attempt(RunTables(folder / bad.name).table, table)
 
 
 def use_damaged_results(sound, seed):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # replaces their yellow, which is hard to see on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = "osD^vPX"
+SIZE = (8, 5)  # inches
+TEXT: Any = {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "fedactive"}
 
 
 def learning_curves(folders: Sequence[str | Path]) -> pd.DataFrame:
@@ -39,6 +41,13 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
     """Compute the mean accuracy over seeds: a row per strategy, best in the last AL round first."""
     table = curves.pivot_table(index="strategy", columns="al_round", values="accuracy", aggfunc="mean")
     return table.sort_values(table.columns[-1], ascending=False)
+
+
+def accuracy_table(curves: pd.DataFrame) -> pd.DataFrame:
+    """Compute `mean`, `std` and `seeds` of the accuracy by strategy, best at the end first, and AL round."""
+    by_round = curves.groupby(["strategy", "al_round"])["accuracy"]
+    table = pd.DataFrame({"mean": by_round.mean(), "std": by_round.std(), "seeds": by_round.count()})
+    return table.loc[list(mean_curves(curves).index)]
 
 
 @dataclass(frozen=True)
@@ -75,41 +84,58 @@ def percents(values: np.ndarray) -> list[str]:
 
 
 def plot_learning_curves(curves: pd.DataFrame, title: str, path: Path) -> None:
+    """Save a picture of the curves, of the kind that the path's ending says."""
+    with figure_file(path, SIZE) as figure:
+        draw_on(figure, curves, title)
+
+
+def draw_learning_curves(curves: pd.DataFrame, title: str) -> Figure:
+    """Return a picture of the curves, which a notebook shows."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(TEXT):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        draw_on(figure, curves, title)
+        figure.canvas.draw()  # with these settings, whatever the notebook's are
+    return figure
+
+
+def draw_on(figure: Figure, curves: pd.DataFrame, title: str) -> None:
     """Draw a line for each strategy, with its name at the end; the band spans the seeds."""
-    with figure_file(path, (8, 5)) as figure:
-        axes = figure.subplots()
-        means = mean_curves(curves)
-        # By sorted names, so that a strategy looks the same in every picture of the same strategies.
-        style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
-        axis = axis_of(curves)
-        labelled = axis.by_round(curves)
-        for name, row in means.iterrows():
-            colour, marker = style[str(name)]
-            seeds = curves[curves["strategy"] == name].groupby("al_round")["accuracy"]
-            low, high = seeds.min(), seeds.max()
-            x = labelled[low.index]
-            axes.plot(x, row[low.index], color=colour, marker=marker, markersize=5, linewidth=2)
-            axes.fill_between(x, low, high, color=colour, alpha=0.1, linewidth=0)
-        bottom, top = axes.get_ylim()
-        # A strategy may end in an earlier round than others.
-        ends = means.ffill(axis="columns").iloc[:, -1].sort_values(ascending=False)
-        heights = spread(ends.to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
-        counts = curves.groupby("strategy")["seed"].nunique()
-        for (name, end), height in zip(ends.items(), heights, strict=True):
-            known = f"{name} (seeds: {counts[str(name)]})" if counts.min() < counts.max() else name
-            axes.annotate(
-                f"{known}  {end:.1f}",
-                xy=(labelled.iloc[-1], end),
-                xytext=(1.01, height),
-                textcoords=("axes fraction", "data"),
-                color=style[str(name)][0],
-                va="center",
-                fontweight="bold",
-                annotation_clip=False,
-            )
-        axes.set(title=title, xlabel=axis.title, ylabel="test accuracy (%)")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
+    axes = figure.subplots()
+    means = mean_curves(curves)
+    # By sorted names, so that a strategy looks the same in every picture of the same strategies.
+    style = dict(zip(sorted(means.index), cycle(zip(PALETTE, MARKERS, strict=True)), strict=False))
+    axis = axis_of(curves)
+    labelled = axis.by_round(curves)
+    for name, row in means.iterrows():
+        colour, marker = style[str(name)]
+        seeds = curves[curves["strategy"] == name].groupby("al_round")["accuracy"]
+        low, high = seeds.min(), seeds.max()
+        x = labelled[low.index]
+        axes.plot(x, row[low.index], color=colour, marker=marker, markersize=5, linewidth=2)
+        axes.fill_between(x, low, high, color=colour, alpha=0.1, linewidth=0)
+    bottom, top = axes.get_ylim()
+    # A strategy may end in an earlier round than others.
+    ends = means.ffill(axis="columns").iloc[:, -1].sort_values(ascending=False)
+    heights = spread(ends.to_numpy(), gap=0.045 * (top - bottom), floor=bottom)
+    counts = curves.groupby("strategy")["seed"].nunique()
+    for (name, end), height in zip(ends.items(), heights, strict=True):
+        known = f"{name} (seeds: {counts[str(name)]})" if counts.min() < counts.max() else name
+        axes.annotate(
+            f"{known}  {end:.1f}",
+            xy=(labelled.iloc[-1], end),
+            xytext=(1.01, height),
+            textcoords=("axes fraction", "data"),
+            color=style[str(name)][0],
+            va="center",
+            fontweight="bold",
+            annotation_clip=False,
+        )
+    axes.set(title=title, xlabel=axis.title, ylabel="test accuracy (%)")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 @contextmanager
@@ -124,7 +150,7 @@ def figure_file(path: Path, size: tuple[float, float]) -> Iterator[Figure]:
     kind, known = path.suffix[1:].lower(), Figure().canvas.get_supported_filetypes()
     if kind not in known:
         raise ConfigurationError("output", str(path), "a picture: " + ", ".join(f".{name}" for name in known))
-    with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "fedactive"}):
+    with matplotlib.rc_context(TEXT):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         picture = io.BytesIO()

@@ -50,6 +50,12 @@ Plugins = Annotated[
         help="Load strategies, algorithms, models or backbones from this Python file (repeatable).",
     ),
 ]
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Begin runs anew that other data or plugins began; their folders go to .outdated."
+    ),
+]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,

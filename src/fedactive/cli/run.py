@@ -11,6 +11,7 @@ from fedactive.cli.options import (
     LABORATORY,
     SETTINGS,
     Config,
+    Fresh,
     Jobs,
     On,
     Plugins,
@@ -31,7 +32,7 @@ app = typer.Typer()
     epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
 )
 @with_flags(SETTINGS)
-def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> None:
+def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **flags: str | None) -> None:
     """Run one experiment, or resume one that was stopped.
 
     The defaults are the paper's. A configuration file may set any option by its name (fl_rounds = 50); flags
@@ -47,9 +48,9 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
     from fedactive.laboratory.run import run as run_experiment
     from fedactive.record.run_folder import is_finished
 
-    finished = is_finished(experiment)
+    finished = is_finished(experiment) and not fresh
     with handle_interrupt():
-        result = run_experiment(experiment, make_progress())
+        result = run_experiment(experiment, make_progress(), fresh=fresh)
     if finished:
         print("nothing was left to run: this run was finished before")
     print_result(result)
@@ -61,7 +62,12 @@ def run(config: Config = None, plugin: Plugins = None, **flags: str | None) -> N
 )
 @with_flags(SETTINGS)
 def compare(
-    config: Config = None, plugin: Plugins = None, jobs: Jobs = None, on: On = "here", **flags: str | None
+    config: Config = None,
+    plugin: Plugins = None,
+    jobs: Jobs = None,
+    on: On = "here",
+    fresh: Fresh = False,
+    **flags: str | None,
 ) -> None:
     """Run a grid of experiments, several at a time, and compare them.
 
@@ -87,7 +93,7 @@ def compare(
     values = parse_toml(read_config(config)) | given
     workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
     grid = expand(values | {"device": workplace.device})
-    require_data(grid)
+    require_data(grid, fresh)
     with handle_interrupt():
         finished = Comparison(grid, workplace).run()
     done = [job.experiment for job in finished if not job.failed]

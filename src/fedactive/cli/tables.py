@@ -17,7 +17,7 @@ from fedactive.experiment import LAST_FL_ROUNDS
 from fedactive.record.state import divergence
 
 if TYPE_CHECKING:
-    from fedactive.laboratory.run import Result
+    from fedactive.record.run_tables import RunTables
 
 
 def print_whole(table: Table) -> None:
@@ -28,7 +28,7 @@ def print_whole(table: Table) -> None:
     console.print(table)
 
 
-def print_result(result: Result) -> None:
+def print_result(result: RunTables) -> None:
     """Print the accuracy by AL round, and where the run folder is."""
     metrics = result.metrics
     labelled = metrics.groupby("al_round")["labelled"].first().to_dict()

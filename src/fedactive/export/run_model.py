@@ -27,7 +27,7 @@ from fedactive.files import read_json
 from fedactive.laboratory.inputs import embed_dataset, load_inputs, require_images
 from fedactive.models import ModelSpec
 from fedactive.models.classifier import Classifier
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 from fedactive.record.run_folder import earlier_starts, read_checkpoint
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.moments import from_text
@@ -55,7 +55,7 @@ class RunModel:
     data: str = ""  # the fingerprint of the dataset; sites keep theirs
 
 
-def read_run_model(folder: Path, progress: Progress, data_dir: Path | None = None) -> RunModel:
+def read_run_model(folder: Path, progress: Callback, data_dir: Path | None = None) -> RunModel:
     """Read the model of a run; `data_dir` is where its dataset is now, if it was moved."""
     if not (folder / "experiment.toml").is_file():
         raise RunError(f"{folder} is not a run folder: it has no experiment.toml")
@@ -87,7 +87,7 @@ def final_weights(folder: Path) -> tuple[Weights, int]:
 
 
 def from_laboratory(
-    folder: Path, e: Experiment, weights: Weights, al_round: int, progress: Progress
+    folder: Path, e: Experiment, weights: Weights, al_round: int, progress: Callback
 ) -> RunModel:
     raw = load(e.dataset, e.data_dir, e.dataset_sha256)
     require_same_data(folder, raw)

@@ -21,7 +21,7 @@ from fedactive.export.formats import Predict, format_of, run_on
 from fedactive.export.run_model import read_run_model
 from fedactive.export.samples import Given, find_samples, warn_left_out
 from fedactive.files import expand_home
-from fedactive.progress import Progress, Silent
+from fedactive.progress import Callback, Silent
 
 AT_A_TIME = 128  # samples that are in memory
 PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}  # of one batch
@@ -88,7 +88,7 @@ def load_model(
     *,
     data_dir: str | PathLike[str] | None = None,
     device: str = "auto",
-    progress: Progress | None = None,
+    progress: Callback | None = None,
 ) -> TrainedModel:
     """Load the model of a run folder, or of a file that `fedactive export` wrote.
 

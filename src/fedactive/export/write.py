@@ -11,7 +11,7 @@ from fedactive.export.formats import format_of
 from fedactive.export.run_model import CPU, read_run_model
 from fedactive.export.verify import verify
 from fedactive.files import expand_home, write_output
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 
 
 class Written(NamedTuple):
@@ -19,7 +19,7 @@ class Written(NamedTuple):
     card: Path
 
 
-def write_model(run: Path, output: Path, progress: Progress, data_dir: Path | None = None) -> Written:
+def write_model(run: Path, output: Path, progress: Callback, data_dir: Path | None = None) -> Written:
     form = format_of(output)  # before the work, which may take minutes
     model = read_run_model(expand_home(run), progress, data_dir)
     content = form.encode(model)

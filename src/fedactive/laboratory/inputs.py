@@ -15,13 +15,13 @@ from fedactive.data.resize import resize
 from fedactive.engines.device import choose_device
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
-from fedactive.progress import Progress, Silent
+from fedactive.progress import Callback, Silent
 from fedactive.registry import MODELS
 
 SILENT = Silent()
 
 
-def load_inputs(experiment: Experiment, progress: Progress = SILENT) -> Dataset:
+def load_inputs(experiment: Experiment, progress: Callback = SILENT) -> Dataset:
     """Read the experiment's dataset and make of it what clients see."""
     e = experiment
     data = load(e.dataset, e.data_dir, e.dataset_sha256)
@@ -49,7 +49,7 @@ def require_images(experiment: Experiment, data: Dataset) -> None:
     raise ConfigurationError(field, getattr(experiment, field), allowed)
 
 
-def embed_dataset(experiment: Experiment, data: Dataset, progress: Progress) -> tuple[Tensor, Tensor]:
+def embed_dataset(experiment: Experiment, data: Dataset, progress: Callback) -> tuple[Tensor, Tensor]:
     """Compute the features of the training and test images, or read them where they were computed before."""
     backbone = find_backbone(experiment.backbone, experiment.backbone_options)
     done, total = 0, len(data.train_inputs) + len(data.test_inputs)

@@ -21,8 +21,9 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 
 from fedactive.captions import strategy_label
+from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 
 SECONDS_BETWEEN_LINES = 20.0
 SECONDS_OF_SPEED = 600.0  # over which the speed is measured that estimates the time left
@@ -32,7 +33,7 @@ def caption(experiment: Experiment) -> str:
     return f"{strategy_label(vars(experiment))}, seed {experiment.seed}"
 
 
-class Lines(Progress):
+class Lines(Callback):
     """Prints a line at the end of each AL round, and one now and then during a long round."""
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -52,7 +53,7 @@ class Lines(Progress):
             how = "continuing from the shared AL round 1," if shared else "resuming"
             self.say(f"{caption(experiment)}: {how} after {fl_rounds_done} FL rounds")
 
-    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
         e = self.experiment
         last = fl_round + 1 == e.fl_rounds
         if last or time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
@@ -60,7 +61,7 @@ class Lines(Progress):
             where = f"AL round {al_round}/{e.rounds}" + (
                 "" if last else f", FL round {fl_round + 1}/{e.fl_rounds}"
             )
-            self.say(f"{caption(e)}: {where}, test accuracy {accuracy:.1%}")
+            self.say(f"{caption(e)}: {where}, test accuracy {evaluation.accuracy:.1%}")
 
     def say(self, line: str) -> None:
         print(line, file=self.file, flush=True)
@@ -85,7 +86,7 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
     )
 
 
-class Bars(Progress):
+class Bars(Callback):
     """One bar per run, in FL rounds, with the AL round and the accuracy beside it.
 
     Before it another one, in images, if these are embedded.
@@ -118,16 +119,19 @@ class Bars(Progress):
     def on_query(self, al_round: int) -> None:
         self.bars.update(self.task, note=f"AL {al_round}/{self.experiment.rounds}  querying …    ")
 
-    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
-        note = f"AL {al_round}/{self.experiment.rounds}  accuracy {accuracy:5.1%}"
-        self.bars.update(self.task, advance=1, note=note)
+    def on_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
+        e = self.experiment
+        done = (al_round - 1) * e.fl_rounds + fl_round + 1  # not every FL round may be evaluated
+        note = f"AL {al_round}/{e.rounds}  accuracy {evaluation.accuracy:5.1%}"
+        self.bars.update(self.task, completed=done, note=note)
 
     def end(self) -> None:
         self.bars.stop()
 
 
-def make_progress() -> Progress:
-    return Bars() if sys.stderr.isatty() else Lines()
+def make_progress() -> Callback:
+    """Show bars on a terminal and in a notebook, and lines in a file."""
+    return Bars() if sys.stderr.isatty() or Console().is_jupyter else Lines()
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedactive.errors import RunError
+from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
 from fedactive.files import write_json
-from fedactive.progress import Progress
+from fedactive.progress import Callback
 
 SECONDS_BETWEEN_WRITES = 1.0
 
@@ -25,32 +26,23 @@ class Milestone:
     accuracy: float | None = None  # its test accuracy
 
 
-class ProgressFile(Progress):
-    """Writes the file once a second and after each AL round; passes all calls on to `other`."""
-
-    def __init__(self, other: Progress) -> None:
-        self.other = other
+class ProgressFile(Callback):
+    """Writes the file once a second and after each AL round."""
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
         self.milestone = Milestone(fl_rounds_done)
         self.write()
-        self.other.begin(experiment, fl_rounds_done)
 
-    def on_query(self, al_round: int) -> None:
-        self.other.on_query(al_round)
-
-    def on_evaluation(self, al_round: int, fl_round: int, accuracy: float) -> None:
+    def on_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
         per_al_round = self.experiment.fl_rounds
         done = (al_round - 1) * per_al_round + fl_round + 1
-        self.milestone = Milestone(done, al_round, accuracy)
+        self.milestone = Milestone(done, al_round, evaluation.accuracy)
         if fl_round + 1 == per_al_round or time.monotonic() >= self.written + SECONDS_BETWEEN_WRITES:
             self.write()
-        self.other.on_evaluation(al_round, fl_round, accuracy)
 
     def end(self) -> None:
         self.write()
-        self.other.end()
 
     def write(self) -> None:
         self.written = time.monotonic()

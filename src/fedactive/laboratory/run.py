@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
-from pathlib import Path
-
-import pandas as pd
+from dataclasses import replace
 
 from fedactive.engines import Engine, EngineShelf, choose_device
 from fedactive.errors import UserError
@@ -18,73 +15,61 @@ from fedactive.laboratory.progress import make_progress
 from fedactive.laboratory.progress_file import ProgressFile
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split, split
+from fedactive.laboratory.trackers import trackers_of
 from fedactive.loop import federated_active_learning
-from fedactive.progress import Progress
-from fedactive.record.run_folder import Run
-from fedactive.record.state import round_accuracy
-from fedactive.record.tables import read_frame
+from fedactive.progress import Callback, Several
+from fedactive.record.run_folder import Run, set_aside_outdated
+from fedactive.record.run_tables import RunTables
 
 
-@dataclass(frozen=True)
-class Result:
-    """A finished run, read from its folder."""
-
-    folder: Path
-
-    @property
-    def metrics(self) -> pd.DataFrame:
-        """One row per evaluated model: `al_round, fl_round, labelled, model, client, accuracy, loss, ...`."""
-        return self.table("metrics")
-
-    @property
-    def selections(self) -> pd.DataFrame:
-        """One row per labelled sample: `al_round, client, rank, sample, label, score`."""
-        return self.table("selections")
-
-    @property
-    def accuracy(self) -> pd.Series:
-        """Test accuracy of the global model by AL round (mean of its last five FL rounds)."""
-        return round_accuracy(self.metrics)
-
-    def table(self, name: str) -> pd.DataFrame:
-        return read_frame(Path(self.folder), name)
-
-
-def run(experiment: Experiment, progress: Progress | None = None) -> Result:
+def run(
+    experiment: Experiment,
+    progress: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
+    fresh: bool = False,
+) -> RunTables:
     """Run the experiment, or the rest of it; a finished one is not run again.
 
-    Progress is shown in the terminal or notebook; `Silent()` shows nothing.
+    Progress is shown in the terminal or notebook, or as `progress` does; `callbacks` are told the same. A run
+    that was begun with other data or code is an error, or begun anew if `fresh`.
     """
-    return run_all([experiment], progress)[0]
+    return run_all([experiment], Several([progress or make_progress(), *callbacks]), fresh)[0]
 
 
-def run_all(experiments: Sequence[Experiment], progress: Progress | None = None) -> list[Result]:
+def run_all(
+    experiments: Sequence[Experiment], progress: Callback | None = None, fresh: bool = False
+) -> list[RunTables]:
     """Run the experiments one after another; those with the same training share an engine and its workers."""
     for experiment in experiments:  # a missing device or package is reported before any work
         choose_device(experiment.device)
         federation_of(experiment)
     with EngineShelf() as engines:
-        return [run_with(engines, experiment, progress or make_progress()) for experiment in experiments]
+        return [run_with(engines, e, progress or make_progress(), fresh) for e in experiments]
 
 
-def run_with(engines: EngineShelf, experiment: Experiment, progress: Progress) -> Result:
+def run_with(
+    engines: EngineShelf, experiment: Experiment, progress: Callback, fresh: bool = False
+) -> RunTables:
     dataset = load_inputs(experiment, progress)
+    if fresh:
+        set_aside_outdated(experiment, dataset.fingerprint)
     clients = split(experiment, dataset.train_labels, len(dataset.classes), dataset.train_clients)
     with closing(Run(experiment, dataset.fingerprint)) as folder:
         if folder.done:
-            return Result(folder.folder)
+            return RunTables(folder.folder)
         away = experiment.federation != "simulation"
         # If clients train elsewhere, the engine here only evaluates: one worker is enough.
         engine = engines.get(replace(experiment, workers=1) if away else experiment, dataset)
         folder.begin(clients.pools, str(engine.device), experiment.federation if away else engine.name)
-        state, progress = folder.state, ProgressFile(progress)
+        state = folder.state
+        progress = Several([ProgressFile(), progress, *trackers_of(experiment)])
         progress.begin(experiment, (state.al_round - 1) * experiment.fl_rounds + state.fl_round)
         try:
             with federation_of(experiment)(experiment, clients, engine) as federation:
                 federated_active_learning(experiment, federation, folder, progress)
         finally:
             progress.end()
-    return Result(folder.folder)
+    return RunTables(folder.folder)
 
 
 def federation_of(

@@ -9,7 +9,8 @@ timings.parquet       seconds per AL round and phase
 checkpoint.pt         the state to resume from; checkpoint.previous.pt the one before
 done.json             only when the run has ended: how many AL rounds it has
 
-Beside the run folders, `.first-rounds` keeps states after AL round 1, which is the same for all strategies.
+Beside the run folders, `.first-rounds` keeps states after AL round 1, which is the same for all strategies,
+and `.outdated` the folders that --fresh has set aside.
 """
 
 from __future__ import annotations
@@ -34,14 +35,19 @@ from fedactive.experiment import Experiment
 from fedactive.files import read_json, write_atomically, write_json, write_partial
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
-from fedactive.record.state import State, round_accuracy
+from fedactive.record.state import State
 from fedactive.registry import REGISTRIES, STRATEGIES
 
 FORMAT = 1
 LOCK = ".lock"  # held by the process that runs
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
+OUTDATED = ".outdated"  # where runs of other data or code are moved, beside the run folders
 MAGIC = b"fedactive checkpoint 1 "
 TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
+
+
+class OutdatedError(RunError):
+    """A run that was begun with other data or code."""
 
 
 class Run:
@@ -119,7 +125,7 @@ class Run:
             "format": FORMAT,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "al_rounds": last,
-            "final_accuracy": float(round_accuracy(self.state.metrics())[last]),
+            "final_accuracy": self.state.accuracy_of(last),
             "seconds": sum(self.state.seconds.values()),
         }
         write_json(self.folder / "done.json", summary)
@@ -179,8 +185,25 @@ def earlier_starts(folder: Path) -> list[dict[str, Any]]:
     return [start for start in starts if isinstance(start, dict)]
 
 
+def set_aside_outdated(experiment: Experiment, data: str | None) -> Path | None:
+    """Move the folder of a run that other data or code began out of the way; return where it is now.
+
+    None if there is nothing to move: what is up to date resumes.
+    """
+    try:
+        require_same_origin(experiment, data)
+    except OutdatedError:
+        if in_use(experiment.folder):
+            raise InUseError(f"{experiment.folder} is in use by another process; stop it first") from None
+        aside = experiment.runs_dir / OUTDATED
+        aside.mkdir(exist_ok=True)
+        count = len(list(aside.glob(f"{experiment.name}.*")))
+        return experiment.folder.rename(aside / f"{experiment.name}.{count + 1}")
+    return None
+
+
 def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, str | None]:
-    """Return hashes of the dataset and of plugins' code; RunError if they were others at earlier starts.
+    """Return hashes of the dataset and of plugins' code; OutdatedError if earlier starts had others.
 
     A run's folder is named after the names of these: results of other data or code would look the same.
     """
@@ -194,9 +217,9 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
     for start in earlier_starts(experiment.folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
-                raise RunError(
+                raise OutdatedError(
                     f"{titles[what]} is not the same as when {experiment.folder} was begun; "
-                    "delete that folder or choose another --runs-dir"
+                    "begin it anew with --fresh, or choose another --runs-dir"
                 )
     return origin
 

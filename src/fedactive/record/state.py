@@ -59,6 +59,15 @@ class State:
     def all_queries(self) -> list[Query]:
         return [query for _, query, _ in self.queries]
 
+    @property
+    def labelled(self) -> int:
+        """How many samples all clients have had labelled."""
+        return sum(len(query.samples) for query in self.all_queries())
+
+    def accuracy_of(self, al_round: int) -> float:
+        """Return the accuracy of an AL round that is complete."""
+        return float(round_accuracy(self.metrics())[al_round])
+
     # --- as tidy tables
 
     def metrics(self) -> pd.DataFrame:

@@ -22,8 +22,8 @@ from fedactive.captions import setting_labels
 from fedactive.errors import InUseError, UserError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import caption, make_bars
-from fedactive.laboratory.run import Result
 from fedactive.record.run_folder import first_round_file
+from fedactive.record.run_tables import RunTables
 from fedactive.record.state import divergence
 from fedactive.sweep.job import Attempt, Job
 
@@ -164,7 +164,7 @@ class Comparison:
         if not job.failed:
             accuracy = json.loads((job.experiment.folder / "done.json").read_text())["final_accuracy"]
             job.note = f"accuracy {accuracy:.1%}"
-            problem = divergence(Result(job.experiment.folder).metrics)
+            problem = divergence(RunTables(job.experiment.folder).metrics)
             how = "elsewhere" if job.begun is None else f"in {time.monotonic() - job.begun:.0f} s"
             what = f"done {how}" + (f"; {problem}" if problem else "")
         self.say(f"{job.caption}: {job.note}  {what}")

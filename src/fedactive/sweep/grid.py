@@ -13,7 +13,7 @@ from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.progress import make_progress
 from fedactive.options import check, options_of, parse
 from fedactive.query.strategy import make_strategy
-from fedactive.record.run_folder import require_same_origin
+from fedactive.record.run_folder import require_same_origin, set_aside_outdated
 from fedactive.registry import REGISTRIES, STRATEGIES, Registry
 
 
@@ -66,15 +66,18 @@ def drop_idle_options(e: Experiment) -> Experiment:
     return replace(e, strategy_options="") if same else e
 
 
-def require_data(experiments: Sequence[Experiment]) -> None:
+def require_data(experiments: Sequence[Experiment], fresh: bool = False) -> None:
     """Read every dataset of the grid once: a missing or damaged one is reported before any run starts.
 
     Where there is a backbone, that embeds the images, so that no two runs of the grid do it.
 
-    The same goes for a dataset that differs from the one with which a run of the grid was begun.
+    The same goes for data or a plugin that differ from those with which a run of the grid was begun; if
+    `fresh`, such a run is begun anew.
     """
     fingerprints: dict[object, str] = {}
     for e in experiments:
         if e.inputs not in fingerprints:
             fingerprints[e.inputs] = load_inputs(e, make_progress()).fingerprint
+        if fresh:
+            set_aside_outdated(e, fingerprints[e.inputs])
         require_same_origin(e, fingerprints[e.inputs])

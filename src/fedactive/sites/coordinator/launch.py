@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from fedactive.errors import RunError
-from fedactive.laboratory.run import Result
 from fedactive.record.run_folder import completed_rounds
+from fedactive.record.run_tables import RunTables
 from fedactive.sites.coordinator.display import open_display
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.plan import FieldPlan
@@ -20,7 +20,7 @@ SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_TO_LET_GO = 120.0
 
 
-def run(coordinator: Coordinator, plan: FieldPlan) -> Result:
+def run(coordinator: Coordinator, plan: FieldPlan) -> RunTables:
     """Return the finished run. Ctrl-C leaves the run going on; the same command then finds it again."""
     folder = coordinator.run_folder(plan)
     if completed_rounds(folder) < plan.experiment.rounds:
@@ -33,7 +33,7 @@ def run(coordinator: Coordinator, plan: FieldPlan) -> Result:
             show(read_status(folder))
     if completed_rounds(folder) < plan.experiment.rounds:
         raise RunError(f"{explain_end(read_status(folder))} (see {coordinator.log_file(plan)})")
-    return Result(folder)
+    return RunTables(folder)
 
 
 def explain_end(status: Status) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 
 from fedactive.data.budget import budget_per_client
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.laboratory.run import Result
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
 from fedactive.record.run_folder import Run
+from fedactive.record.run_tables import RunTables
 from fedactive.sites.coordinator.federation import HIDDEN, Sites
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
@@ -35,7 +35,7 @@ def run_plan(
     transport: Transport,
     sites: Sequence[str],
     dismissed: Callable[[], set[int]] = set,
-) -> Result:
+) -> RunTables:
     """Run the plan, or the rest of it, with the sites of these names, which the transport numbers from 0.
 
     `dismissed` returns those that no longer take part; it is asked again and again.
@@ -52,7 +52,7 @@ def run_plan(
                 journal.enter(Phase("stopped", reason=str(error)))
                 raise
             journal.enter(FINISHED)
-    return Result(folder.folder)
+    return RunTables(folder.folder)
 
 
 def run_rest(plan: FieldPlan, federation: Sites, folder: Run, journal: Journal) -> None:
