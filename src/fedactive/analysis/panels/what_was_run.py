@@ -66,7 +66,7 @@ def diverged_runs(configuration: pd.DataFrame) -> list[str]:
 def configurations(configuration: pd.DataFrame) -> list[Values]:
     columns = [name for name in configuration if name not in ("run", "label", "setting")]
 
-    def lines(row: Values) -> list[str]:
+    def lines(row: dict[Any, Any]) -> list[str]:
         unasked = LABORATORY if is_between_sites(row["hardware"]) else set()
         known = [name for name in columns if pd.notna(row[name]) and name not in unasked]
         return [f"{name} = {_plain(row[name])}" for name in known]

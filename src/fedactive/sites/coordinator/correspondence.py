@@ -98,8 +98,9 @@ def explain(reply: Reply) -> str:
     if reply.problem > len(PROBLEMS):
         return "has an unknown problem; its fedactive is a newer version than the coordinator's"
     problem, version = PROBLEMS[reply.problem - 1], reply.values.get("version")
-    sound = isinstance(version, list) and len(version) == 3 and all(type(n) is int for n in version)
-    if not sound or version == VERSION:
+    if not isinstance(version, list) or len(version) != 3 or version == VERSION:
+        return problem
+    if any(type(number) is not int for number in version):
         return problem
     theirs = ".".join(map(str, version))
     return f"has fedactive {theirs:.20} and the coordinator {__version__}: install the same; it {problem}"
