@@ -52,11 +52,11 @@ class Status:
     phase: Phase = STARTING
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name: counts, rounds, last seen
     accuracy: float | None = None  # of this AL round so far, on all test images; NaN without any
+    dropped: list[dict[str, Any]] = field(default_factory=list)  # replies that were not used: time, what
+    written: float = 0.0  # seconds since 1970
+    dropped_in_all: int = 0
     measured: dict[str, float] = field(default_factory=dict)  # by FL round of this AL round, as text
     measured_in: int = 0  # that AL round
-    dropped: list[dict[str, Any]] = field(default_factory=list)  # replies that were not used: time, what
-    dropped_in_all: int = 0
-    written: float = 0.0  # seconds since 1970
 
 
 def read_status(folder: Path) -> Status:
