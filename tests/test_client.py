@@ -11,6 +11,7 @@ from fedactive.client import Client, first_labels, make_pools, query_together, t
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
+from fedactive.federated.objective import make_objective
 from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
 from fedactive.query import STRATEGIES
@@ -93,6 +94,25 @@ def test_a_client_trains_alone_as_it_trains_in_company(federation, algorithm):
         assert all(torch.equal(value, update.weights[name]) for name, value in mine.weights.items())
         for group, tensors in client.own.items():
             assert all(torch.equal(value, other.own[group][name]) for name, value in tensors.items())
+
+
+def test_a_client_is_taught_by_the_model_it_was_sent_with_images_of_its_own_pool(federation):
+    (client, *_), _, server = federation(objective="kcfu")
+    job = client.federated_job(make_algorithm("fedavg"), server, al_round=2, fl_round=5)
+    assert (job.objective, job.fl_round) == (make_objective("kcfu"), 5)
+    assert job.teacher is server.weights
+    assert torch.equal(job.pool, client.unlabelled)
+    alone = client.local_only_job(2, server.weights)
+    assert (alone.objective, alone.teacher) == (make_objective("cross_entropy"), None)
+
+
+def test_a_client_is_given_nothing_that_its_objective_does_not_need(federation):
+    (client, *_), _, server = federation(objective="distillation", objective_options="share=0.3")
+    job = client.federated_job(make_algorithm("fedavg"), server, 1, 0)
+    assert (job.objective.share, job.teacher is server.weights, len(job.pool)) == (0.3, True, 0)
+    (client, *_), _, server = federation(objective="evidential")
+    job = client.federated_job(make_algorithm("fedavg"), server, 1, 0)
+    assert (job.teacher, len(job.pool)) == (None, 0)
 
 
 def test_randomness_comes_from_the_clients_number(federation):

@@ -44,6 +44,7 @@ def test_an_installed_package_is_found_by_its_entry_points(tmp_path):
     for document, group in (
         ("STRATEGIES.md", "strategies"),
         ("ALGORITHMS.md", "algorithms"),
+        ("OBJECTIVES.md", "objectives"),
         ("MODELS.md", "models"),
     ):
         entries += f"[fedactive.{group}]\nmine = {plugin_from(document, tmp_path).stem}\n"
@@ -55,7 +56,9 @@ def test_an_installed_package_is_found_by_its_entry_points(tmp_path):
         [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert {"disagreement", "fedema", "vit", "logo", "fedavg", "cnn4"} <= set(eval(done.stdout))
+    assert {"disagreement", "fedema", "focal", "vit", "logo", "fedavg", "kcfu", "cnn4"} <= set(
+        eval(done.stdout)
+    )
 
 
 def test_names_are_known_without_importing_what_they_name():

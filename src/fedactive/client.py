@@ -30,6 +30,7 @@ from fedactive.federated.algorithm import (
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.closed_form import ClosedForm
 from fedactive.federated.local_sgd import LocalJob, path_length
+from fedactive.federated.objective import make_objective
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
 from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase
@@ -96,7 +97,10 @@ class Client:
     # --- jobs for an engine
 
     def local_only_job(self, al_round: int, start: Weights) -> LocalJob:
-        """Make the job that trains on the client's own labels alone, until it has learnt them."""
+        """Make the job that trains on the client's own labels alone, until it has learnt them.
+
+        It trains with cross entropy, as in LoGo, whatever the objective of federated training is.
+        """
         e = self.experiment
         steps = steps_per_epoch(len(self.labelled), e.batch_size)
         return LocalJob(
@@ -112,6 +116,7 @@ class Client:
     def federated_job(self, algorithm: Algorithm, server: Server, al_round: int, fl_round: int) -> LocalJob:
         """Make the job that trains from the global weights, with the terms that the algorithm adds."""
         e, terms = self.experiment, algorithm.terms(server, self.own)
+        objective = make_objective(e.objective, e.objective_options)
         steps = e.local_epochs * steps_per_epoch(len(self.labelled), e.batch_size)
         return LocalJob(
             start=server.weights,
@@ -122,6 +127,10 @@ class Client:
             shuffle=self.randomness.integer("batches", al_round, fl_round, self.number),
             proximal=terms.proximal,
             drift=terms.drift,
+            objective=objective,
+            fl_round=fl_round,
+            teacher=server.weights if objective.needs_global or objective.needs_mixed else None,
+            pool=self.unlabelled if objective.needs_mixed else NO_SAMPLES,
         )
 
 

@@ -22,7 +22,7 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import short_name
 from fedactive.errors import ConfigurationError
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
-from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES
+from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
 from fedactive.settling import settle
 
 # Constructors of options, by the heading under which --help and the TOML file show them.
@@ -117,6 +117,12 @@ class Experiment:
     )
     algorithm_options: str = learning(
         "", "parameters of the algorithm as name=value,... (see `fedactive algorithms`)"
+    )
+    objective: str = learning(
+        "cross_entropy", "what clients train with (see `fedactive objectives`)", choices=OBJECTIVES
+    )
+    objective_options: str = learning(
+        "", "parameters of the objective as name=value,... (see `fedactive objectives`)"
     )
     init: str = learning(
         "random",

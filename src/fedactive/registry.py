@@ -1,4 +1,4 @@
-"""Strategies, algorithms, models and backbones by name: ours, an installed package's or a plugin file's.
+"""What is chosen by name, such as strategies: ours, an installed package's or a plugin file's.
 
 A registry knows its names from the files of its folder, without importing them: `fedactive --help` lists all
 strategies and never loads PyTorch. The file `query/strategies/entropy.py` holds the strategy `entropy`; to
@@ -136,15 +136,16 @@ class Registry(Mapping[str, Any]):
 
 STRATEGIES = Registry("strategy", "fedactive.query.strategies")
 ALGORITHMS = Registry("algorithm", "fedactive.federated.algorithms")
+OBJECTIVES = Registry("objective", "fedactive.federated.objectives")
 MODELS = Registry("model", "fedactive.models.architectures")
-REGISTRIES = (STRATEGIES, ALGORITHMS, MODELS)  # of these every experiment has one
+REGISTRIES = (STRATEGIES, ALGORITHMS, OBJECTIVES, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
 TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
 TRACKERS.required = ("name", "summary")
 
 
 def load_plugin(path: Path) -> None:
-    """Import a Python file that registers strategies, algorithms, models or backbones."""
+    """Import a Python file that registers strategies, algorithms, objectives, models or backbones."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]

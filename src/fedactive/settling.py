@@ -13,7 +13,7 @@ from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import find_file, is_own_file, short_digest
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, TRACKERS, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, TRACKERS, Registry
 
 if TYPE_CHECKING:
     from fedactive.experiment import Experiment
@@ -30,8 +30,9 @@ def settle(e: Experiment) -> None:
     settle_clients(e)
     settle_backbone(e)
     settle_strategy(e)
-    for registry in (ALGORITHMS, MODELS):
+    for registry in (ALGORITHMS, OBJECTIVES, MODELS):
         settle_options(e, registry)
+    OBJECTIVES.make(e.objective, e.objective_options)  # a plugin's may be refused
     settle_algorithm(e)
     settle_weights(e)
     settle_rounds(e)
@@ -123,6 +124,9 @@ def settle_algorithm(e: Experiment) -> None:
     if algorithm.models and e.model not in algorithm.models:
         allowed = f"{' or '.join(algorithm.models)} with algorithm {e.algorithm}"
         raise ConfigurationError("model", e.model, allowed)
+    if algorithm.objectives and e.objective not in algorithm.objectives:
+        allowed = f"{' or '.join(algorithm.objectives)} with algorithm {e.algorithm}"
+        raise ConfigurationError("objective", e.objective, allowed)
     if algorithm.fl_rounds is not None:
         put(e, "fl_rounds", algorithm.fl_rounds)
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fedactive.cli.app import app
 from fedactive.data.catalog import DATASETS
 from fedactive.paper import TABLES
-from fedactive.registry import ALGORITHMS, MODELS, STRATEGIES
+from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
 from fedactive.sweep.placement import RUNS_PER_GPU
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_examples_are_understood(path: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "path", ["strategies", "algorithms", "models", "backbones", "datasets", "paper settings"]
+    "path", ["strategies", "algorithms", "objectives", "models", "backbones", "datasets", "paper settings"]
 )
 def test_examples_that_list_something_work(path: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
@@ -117,6 +117,7 @@ def completions(words: str) -> list[str]:
         ("fedactive run --strategy l", ["least_confidence", "logo"]),
         ("fedactive run --strategy ", STRATEGIES.ours),
         ("fedactive run --algorithm ", ALGORITHMS.ours),
+        ("fedactive run --objective ", OBJECTIVES.ours),
         ("fedactive run --model ", MODELS.ours),
         ("fedactive run --dataset ", list(DATASETS)),
         ("fedactive run --backbone ", ["efficientnet_lite0"]),

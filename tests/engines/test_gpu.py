@@ -13,8 +13,9 @@ from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.evaluation import evaluate
 from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.federated.objective import make_objective
 from fedactive.models import Classifier, ModelSpec, register
-from fedactive.registry import load_plugin
+from fedactive.registry import OBJECTIVES, load_plugin
 from support.documents import plugin_from
 from support.lacking import NO_GPU
 
@@ -103,6 +104,19 @@ def test_it_agrees_in_all_kinds_of_training(changes):
         assert one.steps == other.steps
         if one.steps:
             assert moved_apart(job.start, one.weights, other.weights) < 3e-2
+
+
+@pytest.mark.parametrize(("model", "precision", "tolerance"), LINES[:3])
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "cross_entropy"])
+def test_it_agrees_on_every_objective(name, model, precision, tolerance):
+    spec, sequential, batched = engines(model, precision)
+    teacher = {n: v.to(GPU) for n, v in spec.initial_weights(torch.Generator().manual_seed(2)).items()}
+    known = {"objective": make_objective(name), "fl_round": 3, "teacher": teacher}
+    work = jobs(spec, (128, 64, 1, 0, 33), pool=torch.arange(500, 700), **known)
+    for job, one, other in zip(work, sequential.train(work), batched.train(work), strict=True):
+        assert one.steps == other.steps
+        if one.steps:
+            assert moved_apart(job.start, one.weights, other.weights) < tolerance
 
 
 @pytest.mark.parametrize("model", ["cnn4", "resnet18", "mobilenet"])

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.federated.batches import mirrored, shuffled, shuffled_together, steps_per_epoch
+from fedactive.federated.batches import mirrored, mixed_pairs, shuffled, shuffled_together, steps_per_epoch
 
 seeds = st.integers(0, 2**63 - 1)
 
@@ -33,6 +33,27 @@ def test_flips_are_fair_and_independent_of_the_order():
     assert abs(flips.double().mean() - 0.5) < 0.01
     late = (shuffled(7, 1000, 50).argsort(dim=1) >= 25).double()
     assert abs(torch.corrcoef(torch.stack([flips.flatten().double(), late.flatten()]))[0, 1]) < 0.02
+
+
+@given(seeds, st.integers(1, 3), st.integers(1, 20), st.integers(1, 9))
+def test_pairs_are_those_of_splitmix(seed, epochs, count, pool):
+    first, second, share = mixed_pairs(seed, epochs, count, pool)
+    for e in range(epochs):
+        for i in range(count):
+            one, other, *coins = (splitmix(seed, epochs * (1 + kind) + e, i) for kind in range(5))
+            assert (first[e, i], second[e, i]) == (one % pool, other % pool)
+            middle = sorted((coin & MASK) >> 11 for coin in coins)[1]
+            assert share[e, i] == torch.tensor(middle / 2**53)
+
+
+def test_shares_are_of_beta_2_2():
+    """Mean 1/2, variance 1/20, and a share below 1/4 in 5 of 32 cases; independent of who is drawn."""
+    first, second, share = mixed_pairs(5, 1000, 50, 4)
+    assert abs(share.mean() - 0.5) < 0.005
+    assert abs(share.var() - 0.05) < 0.001
+    assert abs((share < 0.25).double().mean() - 5 / 32) < 0.005
+    drawn = torch.stack([t.flatten().double() for t in (first, second, share)])
+    assert (torch.corrcoef(drawn) - torch.eye(3)).abs().max() < 0.02
 
 
 def test_the_last_batch_is_kept():

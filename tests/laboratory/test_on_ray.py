@@ -73,6 +73,17 @@ def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
         assert torch.equal(client.own["control"][name], own["control"][name])
 
 
+def test_a_worker_has_what_an_objective_needs(small, digits):
+    experiment = small(objective="kcfu", strategy="random")
+    client = split(experiment, digits.train_labels, 10).clients(experiment)[1]
+    client.label(client.first, digits.train_labels[client.first])
+    engine = EngineShelf().get(experiment, digits)
+    server = Server(engine.spec.initial_weights(torch.Generator().manual_seed(1)))
+    _, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1, fl_round=3))))))
+    expected = client.train(engine, server, 1, 3)
+    assert all(torch.equal(value, update.weights[name]) for name, value in expected.weights.items())
+
+
 @needs_ray
 def test_clients_that_agree_on_a_query_do_so_here(small, digits):
     """Workers would each be alone."""

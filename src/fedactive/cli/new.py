@@ -23,6 +23,7 @@ class Kind(StrEnum):
     STRATEGY = "strategy"
     MODEL = "model"
     ALGORITHM = "algorithm"
+    OBJECTIVE = "objective"
 
 
 @app.command(rich_help_panel=METHODS, epilog=example("fedactive new strategy mine"))

@@ -47,7 +47,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         "--plugin",
-        help="Load strategies, algorithms, models or backbones from this Python file (repeatable).",
+        help="Load strategies, algorithms, objectives, models or backbones from this file (repeatable).",
     ),
 ]
 Fresh = Annotated[

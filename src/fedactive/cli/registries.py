@@ -1,4 +1,4 @@
-"""`fedactive strategies`, `algorithms`, `models` and `backbones`: what can be chosen by name."""
+"""`fedactive strategies`, `algorithms`, `objectives`, `models`, `backbones`: what can be chosen by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from fedactive.cli.options import METHODS, Plugins, example, load_plugins
 from fedactive.options import options_of
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, Registry
 
 app = typer.Typer()
 
@@ -23,6 +23,13 @@ def algorithms(plugin: Plugins = None) -> None:
     """List the federated algorithms and their options."""
     load_plugins(plugin)
     print_registry(ALGORITHMS, "what it does")
+
+
+@app.command(rich_help_panel=METHODS, epilog=example("fedactive objectives"))
+def objectives(plugin: Plugins = None) -> None:
+    """List the objectives, which clients train with, and their options."""
+    load_plugins(plugin)
+    print_registry(OBJECTIVES, "what it is")
 
 
 @app.command(rich_help_panel=METHODS, epilog=example("fedactive models"))

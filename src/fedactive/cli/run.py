@@ -73,9 +73,10 @@ def compare(
 
     Any option may have several values, separated by commas (--strategy logo,random --seed 1,2,3,4), or a list
     in the configuration file (seed = [1, 2, 3, 4]). Every combination is a run. Values of --strategy-options,
-    --algorithm-options and --model-options are separated by semicolons ('micro=entropy;micro=margin').
-    Finished runs are skipped, stopped ones resume, and a run that fails does not stop the others. Several
-    such commands with one --runs-dir split the work. --device cuda uses all GPUs, cuda:0,cuda:2 some of them.
+    --algorithm-options, --objective-options and --model-options are separated by semicolons
+    ('micro=entropy;micro=margin'). Finished runs are skipped, stopped ones resume, and a run that fails does
+    not stop the others. Several such commands with one --runs-dir split the work. --device cuda uses all
+    GPUs, cuda:0,cuda:2 some of them.
     """
     from fedactive.analysis.curves import axis_of, learning_curves
     from fedactive.cli.tables import print_accuracy

@@ -25,10 +25,12 @@ from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
 from fedactive.engines.kernel_stack import KernelStack
 from fedactive.engines.layout import Layout
+from fedactive.engines.lessons import places
 from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import Stack
 from fedactive.errors import RunError, UserError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
+from fedactive.federated.objective import Objective
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
 from fedactive.models.contract import why_not_batched
@@ -52,7 +54,7 @@ class BatchedEngine(Engine):
         super().__init__(spec, dataset, recipe, device)
         if reason := why_not_batched(self.model, spec.input_shape):
             raise NotBatchedError(f"model {spec.name} cannot be trained for many clients at once: {reason}")
-        self.stacks: dict[tuple[int, tuple[bool, bool]], Stack] = {}
+        self.stacks: dict[tuple[int, tuple[bool, bool], Objective], Stack] = {}
         self.kind = stack_kind(self.model, self.dataset.train_inputs, recipe)
         self.inference: Inference | None = None
         self.widest = WIDEST
@@ -69,7 +71,7 @@ class BatchedEngine(Engine):
             (k for k, job in enumerate(jobs) if len(job.samples)), key=lambda k: -len(jobs[k].samples)
         )
         while waiting:
-            now = waiting[: self.widest]
+            now = self.next_together(waiting, jobs)
             try:
                 trained = self.train_together([jobs[k] for k in now])
             except torch.cuda.OutOfMemoryError:
@@ -77,12 +79,18 @@ class BatchedEngine(Engine):
                 continue
             for k, result in zip(now, trained, strict=True):
                 results[k] = result
-            waiting = waiting[len(now) :]
+            waiting = [k for k in waiting if k not in now]
         return results
+
+    def next_together(self, waiting: Sequence[int], jobs: Sequence[LocalJob]) -> list[int]:
+        """Return the next clients that share an objective and a teacher, and fit into memory together."""
+        objective, teacher = jobs[waiting[0]].objective, jobs[waiting[0]].teacher
+        alike = [k for k in waiting if jobs[k].objective == objective and jobs[k].teacher is teacher]
+        return alike[: max(1, self.widest // (2 if objective.needs_mixed else 1))]
 
     def train_together(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         terms = (any(job.proximal for job in jobs), any(job.drift for job in jobs))
-        stack = self.stack(len(jobs), terms)
+        stack = self.stack(len(jobs), terms, jobs[0].objective)
         plan = plan_steps(jobs, stack.width, self.recipe, self.device)
         stack.load(jobs)
         for epoch in plan:
@@ -103,14 +111,15 @@ class BatchedEngine(Engine):
             )
         return self.inference(weights, pixels)
 
-    def stack(self, width: int, terms: tuple[bool, bool]) -> Stack:
+    def stack(self, width: int, terms: tuple[bool, bool], objective: Objective) -> Stack:
         """Return a stack of at least this width; reuse a wider one, because recording takes seconds."""
-        fitting = [key for key in self.stacks if key[1] == terms and width <= key[0] <= 2 * width]
-        key = min(fitting, default=(width, terms))
+        alike = [key for key in self.stacks if key[1:] == (terms, objective)]
+        fitting = [key for key in alike if width <= key[0] <= 2 * width]
+        key = min(fitting, default=(width, terms, objective), key=lambda key: key[0])
         if key not in self.stacks:
-            self.stacks[key] = self.kind(
-                self.model, self.dataset.train_inputs, self.normalise, self.recipe, width, terms
-            )
+            images = self.dataset.train_inputs
+            kind = stack_kind(self.model, images, places(self.recipe, objective))
+            self.stacks[key] = kind(self.model, images, self.normalise, self.recipe, width, terms, objective)
         return self.stacks[key]
 
     def count_fitting(self, memory: int) -> int:

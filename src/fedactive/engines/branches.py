@@ -14,8 +14,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn import functional as F
 
+from fedactive.engines.lessons import Told
 from fedactive.engines.stack import Stack
 from fedactive.federated.inference import autocast
 from fedactive.federated.weights import Weights
@@ -34,6 +34,7 @@ class BranchStack(Stack):
         self.factors = [name for name, (_, shape) in self.layout.places.items() if len(shape) > 1]
         self.summands = [name for name in self.names if name not in self.factors]
         self.leaves = [self.leaves_of(k) for k in range(self.width)]
+        self.told = [Told(*(rows[k] for rows in self.lessons.told)) for k in range(self.width)]
         self.gradient_views = [self.layout.views(row) for row in self.gradient]
         cuda = self.parameters.is_cuda
         self.loss = compile_loss(self.mean_loss) if cuda else self.mean_loss
@@ -50,12 +51,13 @@ class BranchStack(Stack):
             | {name_after(name): value for name, value in statistics.items()}
         )
 
-    def mean_loss(self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor) -> Tensor:
+    def mean_loss(
+        self, weights: Weights, images: Tensor, targets: Tensor, present: Tensor, told: Told
+    ) -> Tensor:
         state = weights | {f"{name}.present": present for name in self.norms}
         with autocast(images.device, self.recipe.precision):
             logits, _ = functional_call(self.model, state, (images,))
-        losses = F.cross_entropy(logits.float(), targets, reduction="none")
-        return torch.where(present, losses, 0.0).sum() / present.sum().clamp_min(1)
+        return self.lessons.loss(logits.float(), targets, present, told)
 
     def learn(self) -> None:
         self.gradients()
@@ -75,7 +77,7 @@ class BranchStack(Stack):
             if branch and home and k < len(self.streams):
                 branch.wait_stream(home)
             with torch.cuda.stream(branch) if branch else nullcontext():
-                loss = self.loss(leaves, images[k], self.targets[k], self.present[k])
+                loss = self.loss(leaves, images[k], self.targets[k], self.present[k], self.told[k])
                 gradients = torch.autograd.grad(loss, [leaves[name] for name in self.names])
                 found = dict(zip(self.names, gradients, strict=True))
                 for names in (self.factors, self.summands):  # one copy for all tensors of one type

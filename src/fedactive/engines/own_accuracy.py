@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedactive.engines.plan import plan_steps
-from fedactive.engines.stack import record
+from fedactive.engines.stack import CROSS_ENTROPY, record
 from fedactive.federated.batches import steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob
 
@@ -36,7 +36,15 @@ class OwnAccuracy:
     def begin(self, jobs: Sequence[LocalJob]) -> None:
         """Plan one epoch over the samples of these jobs, without steps and flips, in any order."""
         stack, batch = self.stack, self.stack.recipe.batch_size
-        still = [replace(j, epochs=1, rates=(0.0,) * steps_per_epoch(len(j.samples), batch)) for j in jobs]
+        still = [
+            replace(
+                job,
+                epochs=1,
+                rates=(0.0,) * steps_per_epoch(len(job.samples), batch),
+                objective=CROSS_ENTROPY,
+            )
+            for job in jobs
+        ]
         recipe = replace(stack.recipe, flip=False)
         self.rows = plan_steps(still, stack.width, recipe, stack.images.device)[0]
 

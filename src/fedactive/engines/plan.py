@@ -14,15 +14,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedactive.federated.batches import shuffled_together, steps_per_epoch
+from fedactive.federated.batches import mixed_pairs, shuffled_together, steps_per_epoch
 from fedactive.federated.local_sgd import LocalJob, Recipe
 
 
 def plan_steps(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Tensor:
     """Plan these jobs; the clients after them, up to `width`, do nothing.
 
-    In the result, [epoch, step, client] is a `Row`. One step is contiguous in memory.
+    In the result, [epoch, step, client] is a `Row`. One step is contiguous in memory. If the jobs' objective
+    needs mixed images, as many places for these follow those of the batch.
     """
+    rows = plan_labelled(jobs, width, recipe, device)
+    return add_pairs(rows, jobs, recipe) if jobs[0].objective.needs_mixed else rows
+
+
+def plan_labelled(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: torch.device) -> Tensor:
     epochs = max(job.epochs for job in jobs)
     counts = [len(job.samples) for job in jobs]
     longest, batch = max(counts), recipe.batch_size
@@ -51,6 +57,33 @@ def plan_steps(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: tor
     columns.copy_(values.view(2, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
     rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
     return rows
+
+
+def add_pairs(rows: Tensor, jobs: Sequence[LocalJob], recipe: Recipe) -> Tensor:
+    """Add a pair of pool images for each labelled one: x as the code, x' and β packed into the target."""
+    epochs, steps, width, _ = rows.shape
+    batch = recipe.batch_size
+    pairs = torch.full((2, epochs, width, steps * batch), -1, device=rows.device)
+    for k, job in enumerate(jobs):
+        if len(job.pool):
+            count, pool = len(job.samples), job.pool.to(rows.device)
+            first, second, share = mixed_pairs(job.shuffle, job.epochs, count, len(pool), rows.device)
+            pairs[0, : job.epochs, k, :count] = 2 * pool[first]
+            pairs[1, : job.epochs, k, :count] = pack_pairs(pool[second], share)
+    codes, targets = pairs.unflatten(3, (steps, batch)).transpose(2, 3)
+    row = (rows[..., :batch], codes, rows[..., batch : 2 * batch], targets, rows[..., -1:])
+    return torch.cat(row, dim=-1)
+
+
+def pack_pairs(second: Tensor, share: Tensor) -> Tensor:
+    """Pack positions, which are below 2^31, and the bits of float32 numbers into one int64 tensor."""
+    return second << 32 | share.view(torch.int32).long()  # a share is not negative, so its first bit is 0
+
+
+def unpack_pairs(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """Return positions and shares; 0 and 0 at empty places."""
+    packed = packed.clamp_min(0)
+    return packed >> 32, (packed & 0xFFFFFFFF).int().view(torch.float32)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,16 @@ class SequentialEngine(Engine):
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         # Float sums depend on how threads share the work: one thread per client makes the result the same
         # on every machine and in every engine that trains clients side by side.
-        with single_thread():
-            return [
-                train(self.model, self.dataset.train_inputs, self.normalise, self.recipe, job) for job in jobs
-            ]
+        return train_in_turn(self, jobs)
+
+
+def train_in_turn(engine: Engine, jobs: Sequence[LocalJob]) -> list[LocalResult]:
+    """Train with the engine's own model, in this process."""
+    with single_thread():
+        return [
+            train(engine.model, engine.dataset.train_inputs, engine.normalise, engine.recipe, job)
+            for job in jobs
+        ]
 
 
 @contextmanager

@@ -19,12 +19,16 @@ from torch.func import functional_call
 
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
+from fedactive.engines.lessons import Lessons, places
 from fedactive.engines.plan import Row
 from fedactive.federated.inference import autocast, inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
+from fedactive.federated.objective import Objective
+from fedactive.federated.objectives.cross_entropy import CrossEntropy
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import BatchNorm, Classifier
 
+CROSS_ENTROPY = CrossEntropy()
 COMPILING = Lock()  # the compilers are not safe for several threads at once
 
 
@@ -39,8 +43,11 @@ class Stack(ABC):
         recipe: Recipe,
         width: int,
         terms: tuple[bool, bool],
+        objective: Objective = CROSS_ENTROPY,
     ) -> None:
         self.model, self.images, self.normalise = model, images, normalise
+        self.lessons = Lessons(objective, model, images, normalise, recipe, width)
+        recipe = places(recipe, objective)
         self.recipe, self.width = recipe, width
         device = images.device
         statistics = [
@@ -120,6 +127,7 @@ class Stack(ABC):
         if self.stoppable:
             ends = [torch.inf if job.stop_accuracy is None else job.stop_accuracy for job in jobs]
             self.enough[: len(jobs)] = torch.tensor(ends, device=self.enough.device)
+        self.lessons.load(jobs)
         self.mu.fill_(jobs[0].proximal)
         self.velocity.zero_()
         self.steps.zero_()
@@ -164,6 +172,7 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
+        self.lessons.prepare(self.batch, self.row[:, : self.recipe.batch_size], self.targets)
         self.learn()
 
     def fetch(self) -> None:

@@ -13,6 +13,7 @@ import mmap
 import pickle
 import traceback
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,14 +21,28 @@ import torch
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.engine import prepare_model
 from fedactive.federated.local_sgd import train
-from fedactive.registry import load_plugin
+from fedactive.federated.objective import Objective
+from fedactive.registry import OBJECTIVES, PLUGIN_MODULE, load_plugin
 
 
 class Packer(pickle.Pickler):
-    """Pickles tensors as numpy arrays: torch would send them by shared memory, an open file per tensor."""
+    """Pickles tensors as numpy arrays: torch would send them by shared memory, an open file per tensor.
+
+    A plugin's objective is sent as its file, which a worker does not know otherwise.
+    """
 
     def reducer_override(self, value: object) -> Any:
-        return (torch.from_numpy, (value.numpy(),)) if isinstance(value, torch.Tensor) else NotImplemented
+        if isinstance(value, torch.Tensor):
+            return torch.from_numpy, (value.numpy(),)
+        if isinstance(value, Objective) and type(value).__module__.startswith(PLUGIN_MODULE):
+            return restore_objective, (OBJECTIVES.file_of(value.name), value.name, vars(value))
+        return NotImplemented
+
+
+def restore_objective(plugin: Path, name: str, options: dict[str, Any]) -> Any:
+    if name not in OBJECTIVES:
+        load_plugin(plugin)
+    return OBJECTIVES[name](**options)
 
 
 def send(pipe: Connection, content: object) -> None:

@@ -61,6 +61,9 @@ def training(model: RunModel, run: StoredRun, al_round: ALRound) -> Rows:
     yield "active learning", f"{rounds(model.al_round)} with {strategy_label(vars(e))}"
     options = f" ({e.algorithm_options})" if e.algorithm_options else ""
     yield "federated learning", f"{rounds(e.fl_rounds)} with {e.algorithm}{options} in each of these"
+    if e.objective != type(e).objective:
+        options = f" ({e.objective_options})" if e.objective_options else ""
+        yield "clients train with", f"{e.objective}{options}"
     if not model.plan:
         drawn = f"alpha {e.alpha:g}, rho {e.rho:g} ({e.partition})"
         yield "partition", "as the data have it" if e.partition == "given" else drawn

@@ -1,4 +1,7 @@
-"""How clients train, and how updates become the next global model. `algorithms/` has one file for each."""
+"""How clients train, and how updates become the next global model.
+
+`algorithms/` has one file per algorithm, `objectives/` one for each loss that clients train with.
+"""
 
 from fedactive.federated.aggregation import average, shares
 from fedactive.federated.algorithm import (

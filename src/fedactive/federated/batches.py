@@ -34,6 +34,20 @@ def shuffled_together(
     return order.masked_fill_(beyond, -1), coins.lt(0)
 
 
+def mixed_pairs(
+    seed: int, epochs: int, count: int, pool: int, device: torch.device | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw two of range(pool) for each epoch and place, and the first one's share β ~ Beta(2, 2).
+
+    All three are (epochs, count).
+    """
+    drawn = _hash(seed, 6 * epochs, count, device)[epochs:]  # what comes after the orders of `shuffled`
+    first, second, *uniform = drawn.unflatten(0, (5, epochs))
+    fractions = _shift_right(torch.stack(uniform), 11).double() * 2.0**-53
+    share = fractions.median(0).values.float()  # the middle one of three uniform numbers is Beta(2, 2)
+    return first.remainder(pool), second.remainder(pool), share
+
+
 def steps_per_epoch(count: int, batch_size: int) -> int:
     """Count the batches of an epoch; a last short one is kept."""
     return -(-count // batch_size)

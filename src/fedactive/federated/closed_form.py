@@ -18,6 +18,7 @@ class ClosedForm(Algorithm):
     """Abstract: an algorithm that solves for the head of a model whose embedding is not trained."""
 
     models = ("linear",)
+    objectives = ("cross_entropy",)  # the default: there are no steps to train with
     fl_rounds = 1  # a second one would send the same sums
 
     @abstractmethod

@@ -3,7 +3,7 @@
     g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift        v = m·v + g        w = w - η·v
 
 λ is the weight decay, m the momentum, η the learning rate. μ > 0 is FedProx, a drift is SCAFFOLD; plain
-FedAvg and local-only training have neither. The velocity v is fresh for every job.
+FedAvg and local-only training have neither. The velocity v is fresh for every job. ℓ is the job's objective.
 
 The step is written out because torch.optim.SGD takes a second to import in every process that trains.
 """
@@ -15,11 +15,13 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
 from fedactive.federated.inference import autocast, infer
+from fedactive.federated.lesson import Lesson
+from fedactive.federated.objective import Objective
+from fedactive.federated.objectives.cross_entropy import CrossEntropy
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
@@ -49,6 +51,10 @@ class LocalJob:
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+    objective: Objective = CrossEntropy()  # noqa: RUF009 - it has no state
+    fl_round: int = 0  # as the objective sees it
+    teacher: Weights | None = None  # the global model, if the objective needs its outputs
+    pool: Tensor = torch.zeros(0, dtype=torch.long)  # noqa: RUF009 - positions of samples to mix, if it needs them
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ def descend(
     pixels = images[job.samples.to(device)]
     order = shuffled(job.shuffle, job.epochs, count, device)
     flips = mirrored(job.shuffle, job.epochs, count, device)
+    lesson = Lesson(model, images, normalise, recipe.precision, job)
 
     step = 0
     for epoch in range(job.epochs):
@@ -102,8 +109,7 @@ def descend(
             chosen = order[epoch, cut]
             x = normalise(pixels[chosen], flips[epoch, cut] if recipe.flip else None)
             with autocast(device, recipe.precision):
-                logits, _ = model(x)
-                loss = F.cross_entropy(logits.float(), labels[chosen])
+                loss = lesson.loss(x, labels[chosen], epoch, cut)
             gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
             with torch.no_grad():
                 for (name, w), gradient in zip(parameters.items(), gradients, strict=True):

@@ -232,8 +232,8 @@ def first_round_file(experiment: Experiment) -> Path:
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:
     """Return the origin of AL round 1; empty where the data are not known."""
-    parts = (origin["data"], origin["algorithm_code"], origin["model_code"], origin["first_code"])
-    return " ".join(filter(None, parts)) if origin["data"] else ""
+    codes = (origin[f"{what}_code"] for what in ("algorithm", "objective", "model", "first"))
+    return " ".join(filter(None, (origin["data"], *codes))) if origin["data"] else ""
 
 
 def read_first_round(path: Path, origin: str) -> State | None:

@@ -18,11 +18,14 @@ from fedactive.engines import kernel_inference, step_kernels
 from fedactive.engines.branches import BranchStack
 from fedactive.engines.layers import first_launches, tiles
 from fedactive.engines.layers.stack import LayerStack
+from fedactive.engines.lessons import places
 from fedactive.engines.plan import plan_steps
 from fedactive.federated.inference import infer
 from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.federated.objective import make_objective
 from fedactive.models import ModelSpec
 from fedactive.models.classifier import BatchNorm, Classifier
+from fedactive.registry import OBJECTIVES
 from support.lacking import NO_GPU
 
 pytestmark = pytest.mark.filterwarnings("default")  # what Triton's compiler says is not ours
@@ -136,9 +139,8 @@ def setting(kind, channels, size, batch=4, precision="fp32"):
 
 def make(stack, device, model, images, channels, jobs, recipe):
     normalise = Normalise((channels, 1, 1), (0.5,) * channels, (0.25,) * channels, device)
-    one = stack(
-        deepcopy(model).to(device), images.to(device), normalise, recipe, len(jobs) + 1, (False, False)
-    )
+    things = (deepcopy(model).to(device), images.to(device), normalise, recipe, len(jobs) + 1)
+    one = stack(*things, (False, False), jobs[0].objective)
     one.load(jobs)
     return one
 
@@ -146,6 +148,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
     step_kernels.gather(stack)
+    stack.lessons.prepare(stack.batch, stack.row[:, : stack.recipe.batch_size], stack.targets)
     stack.learn()
 
 
@@ -172,6 +175,31 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
         assert all(torch.allclose(one[name], other[name].cpu(), atol=1e-4) for name in one)
     assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 0]
     assert all(torch.equal(plain.buffers[name], fused.buffers[name].cpu()) for name in plain.buffers)
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "cross_entropy"])
+def test_a_step_with_another_objective_is_that_of_the_plain_model(name):
+    """The second client has no pool, so that some places stay empty."""
+    objective = make_objective(name)
+    model, images, channels, jobs, recipe = setting(PooledFirst, 1, 8)
+    jobs = [
+        replace(job, objective=objective, fl_round=3, pool=torch.arange(10 * (1 - k), 20 * (1 - k)))
+        for k, job in enumerate(jobs)
+    ]
+    jobs = [
+        replace(job, teacher={n: 1.1 * v if v.dim() else v for n, v in job.start.items()}) for job in jobs
+    ]
+    things = (model, images, channels, jobs, recipe)
+    plain, fused = make(BranchStack, CPU, *things), make(LayerStack, DEVICE, *things)
+    plain.step(plan_steps(jobs, 3, recipe, CPU)[0, 0])
+    step_of_kernels(fused, plan_steps(jobs, 3, recipe, DEVICE))
+    for name in plain.layout.places:
+        a, b = plain.layout.view(plain.gradient, name), fused.layout.view(fused.gradient, name).cpu()
+        if name.startswith("layers.0.bias") or name.startswith("layers.1.bias"):
+            assert a.abs().max() < 1e-5 > b.abs().max(), name  # BatchNorm takes it away
+        else:
+            assert (a - b).norm() < 5e-4 * a.norm() + 1e-6, name
+    assert torch.allclose(plain.statistics, fused.statistics.cpu(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="interpreted without a GPU")
@@ -218,6 +246,14 @@ def test_how_well_clients_know_their_own_samples_is_what_the_plain_model_says():
     assert torch.allclose(fused.own_accuracy()[:2].cpu(), plain.own_accuracy()[:2])
     assert torch.equal(fused.statistics, before)
     assert fused.active.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("name", "largest"), [("cross_entropy", 128), ("evidential", 128), ("kcfu", 64)])
+def test_mixed_images_count_for_what_fits_into_the_kernels(name, largest):
+    model, images = ModelSpec("cnn4", (3, 32, 32), 10).build(), torch.zeros(0, 3, 32, 32, dtype=torch.uint8)
+    for batch in (largest, largest + 1):
+        recipe = places(Recipe(batch_size=batch, precision="bf16"), make_objective(name))
+        assert LayerStack.supports(model, images, recipe) == (batch == largest)
 
 
 @pytest.mark.parametrize(

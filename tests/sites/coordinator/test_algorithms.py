@@ -83,6 +83,16 @@ def test_sums_without_weights_arrive_and_one_round_is_enough(small, tmp_path):
     assert all(reply.weights == {} and set(reply.state) == {"sums"} for _, reply in sent)
 
 
+@pytest.mark.parametrize("objective", ["kcfu", "distillation"])
+def test_an_objective_sends_nothing_beside_the_weights(small, tmp_path, objective):
+    """A site's teacher is the model that it was sent, and the images that it mixes are its own."""
+    experiment = small(objective=objective, strategy="margin", rounds=2, fl_rounds=2)
+    lab, field, sent = run_both(experiment, tmp_path)
+    assert_same_server(lab, field)
+    assert all(request.state == {} == reply.state for request, reply in sent)
+    assert {name for _, reply in sent for name in reply.weights} == set(sent[0][0].weights)
+
+
 @final
 @dataclasses.dataclass(frozen=True)
 class Echo(Algorithm):

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Backward:
     """Writes the launches; `so_far` holds the gradients of maps that still miss a reader's."""
 
-    def __init__(self, stack: LayerStack) -> None:
+    def __init__(self, stack: LayerStack, own_head: bool = True) -> None:
+        """`own_head`: does the kernel of the head belong to it, or only what follows from `stack.dz`?"""
         self.stack = stack
         self.launches: list[Launch] = []
         self.sums: dict[int, Tensor] = {}  # of dz and dz·x̂, in parts, by join
@@ -43,7 +44,9 @@ class Backward:
         self.gradients = {step.number: stack.map_of(step.shape) for step in steps if isinstance(step, Join)}
         self.readers = Counter(step.source for step in steps if isinstance(step, Convolution))
         self.readers.update(step.other for step in steps if isinstance(step, Join) and step.other is not None)
-        self.head()
+        if own_head:
+            self.head()
+        self.embedding()
         for step in reversed(steps[2:] if stack.first else steps):
             if isinstance(step, Join):
                 self.join(step)
@@ -79,8 +82,7 @@ class Backward:
         return arguments, {"GATE": True, "RELU": made.relu, "ALONE": alone}
 
     def head(self) -> None:
-        stack, last = self.stack, self.stack.network.last
-        batch, features = stack.recipe.batch_size, stack.network.features
+        stack, features = self.stack, self.stack.network.features
         classes = stack.model.head.out_features
         parameters = [stack.layout.view(stack.parameters, name) for name in ("head.weight", "head.bias")]
         gradients = [stack.layout.view(stack.gradient, name) for name in ("head.weight", "head.bias")]
@@ -90,7 +92,10 @@ class Backward:
             FEATURES=features, CLASSES=classes, COLUMNS=tiles.power(max(tiles.SMALLEST, classes)), K=64,
             **stack.batches,
         )  # fmt: skip
-        tile = embed_tile(stack)
+
+    def embedding(self) -> None:
+        stack, last = self.stack, self.stack.network.last
+        batch, tile = stack.recipe.batch_size, embed_tile(stack)
         gate, known = self.gating(last.number, batch, ready=True)
         self.add(
             ends.embed_back, (math.ceil(last.shape.channels / tile["C"]), batch, stack.width),

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from fedactive.engines.kernel_stack import KernelStack
 from fedactive.engines.layers import tiles
@@ -24,6 +25,7 @@ from fedactive.engines.layers.network import Convolution, Join, Shape, network_o
 from fedactive.engines.layers.norm import ROWS
 from fedactive.engines.layers.trace import OtherLayerError
 from fedactive.engines.layout import Layout
+from fedactive.engines.stack import CROSS_ENTROPY
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import Classifier
 
@@ -96,6 +98,11 @@ class LayerStack(KernelStack):
         """Inference does not need this one, nor its memory."""
         return Program([*self.forward, *Backward(self).launches], self.width, self.images.device)
 
+    @cached_property
+    def run_backward(self) -> Program:
+        """From the embedding's gradient on, for objectives of which the head's kernel knows nothing."""
+        return Program(Backward(self, own_head=False).launches, self.width, self.images.device)
+
     # --- memory
 
     def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -163,4 +170,21 @@ class LayerStack(KernelStack):
         return self.z
 
     def learn(self) -> None:
-        self.run_all()
+        if self.lessons.objective == CROSS_ENTROPY:
+            self.run_all()
+        else:
+            self.run_forward()
+            self.learn_head()
+            self.run_backward()
+
+    def learn_head(self) -> None:
+        """Do what the head's kernel does, for any objective: the gradients of the head and of its input."""
+        names = ("head.weight", "head.bias")
+        weight, bias = (self.layout.view(self.parameters, name) for name in names)
+        logits = torch.baddbmm(bias[:, None], self.z, weight.mT).requires_grad_()
+        losses = vmap(self.lessons.loss)(logits, self.targets, self.present, self.lessons.told)
+        (d,) = torch.autograd.grad(losses.sum(), logits)
+        d_weight, d_bias = (self.layout.view(self.gradient, name) for name in names)
+        d_weight.copy_(d.mT @ self.z)
+        d_bias.copy_(d.sum(1))
+        self.dz.copy_(d @ weight)

@@ -1,0 +1,1 @@
+"""Objectives: one file each, which has the objective's name."""
