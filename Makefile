@@ -17,7 +17,7 @@ setup-demo: $(READY_TO_RUN) ## make .venv with the package alone, to run experim
 # installs is in the second, too, which therefore stands for both.
 $(READY_TO_RUN): WHAT := .
 $(READY_TO_RUN): WHY := to run experiments
-$(READY): WHAT := '.[dev,sites,simulation,pretrained,onnx,export]'
+$(READY): WHAT := '.[dev,sites,dicom,simulation,pretrained,onnx,export]'
 $(READY): WHY := to run, develop and test
 $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,11 +54,12 @@ unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
 	$(BIN)/pytest -n 5 --dist worksteal
 
-reproduce-check: setup ## docs/REPRODUCTION.md says what results/ says
-	@for file in docs/REPRODUCTION.md results/runs.parquet; do \
+reproduce-check: setup ## docs/REPRODUCTION.md, docs/BENCHMARK.md and docs/methods say what results/ says
+	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet; do \
 		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
 	done
 	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
+	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
 
 # Not part of `make test`: every fault of every target takes hours.
 #   make mutants MUTANTS="--only query/pool.py data/ --sample 30 --resume"
@@ -67,7 +68,7 @@ mutants: setup ## plant faults one at a time, and list those that no test notice
 
 # Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
 # message; where the variable CI is set, they fail.
-browser: ## install Chromium for the tests, where it is missing and that needs no password
+browser: ## install Chromium and axe-core for the tests, where they are missing and that needs no password
 	@as_root=$$([ "$$(id -u)" = 0 ] || echo sudo -n); \
 	there() { command -v chromium && command -v chromedriver; } > /dev/null; \
 	allowed() { command -v apt-get && $$as_root true; } > /dev/null 2>&1 < /dev/null; \
@@ -78,6 +79,14 @@ browser: ## install Chromium for the tests, where it is missing and that needs n
 	} > /dev/null 2>&1 < /dev/null; \
 	if ! there && allowed; then echo "installing Chromium for tests in a browser"; install; fi; \
 	there || echo "Chromium is missing and cannot be installed: tests in a browser are skipped"
+	@axe=tests/support/axe; \
+	there() { [ $$axe/node_modules/axe-core/axe.min.js -nt $$axe/package-lock.json ]; }; \
+	if ! there && command -v npm > /dev/null; then \
+		echo "installing axe-core, which checks pages for accessibility"; \
+		timeout -k 10 120 npm ci --prefix $$axe --ignore-scripts --no-audit --no-fund > /dev/null 2>&1 < /dev/null && \
+			touch $$axe/node_modules/axe-core/axe.min.js; \
+	fi; \
+	there || echo "axe-core is missing and cannot be installed: tests of accessibility are skipped"
 
 clean: ## remove .venv and caches (run folders are kept)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, first_labels, make_pools, query_together, train_together
+from fedactive.client import Client, first_labels, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
 from fedactive.federated.objective import make_objective
+from fedactive.federation import average
 from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
+from fedactive.memory import Memory
+from fedactive.models import MODELS
+from fedactive.pools import make_pools, require_dropout
 from fedactive.query import STRATEGIES
 
 
@@ -240,3 +244,104 @@ def test_runs_share_a_first_round_that_a_strategy_chose(small):
     assert first["random"].equals(first["entropy"])
     drawn = run(small(strategy="random", **settings | {"first": "random"})).selections
     assert not drawn[drawn["al_round"] == 1].equals(first["random"])
+
+
+# --- committees, and a number of each client
+
+
+def test_a_strategy_goes_through_the_models_that_a_client_remembers(small):
+    one = lone_client(small, pool=torch.tensor([0, 1, 2]))
+    two = lone_client(small, pool=torch.tensor([5, 6]))
+    one.memory = Memory(1, {}, ({"number": 7}, {"number": 8}), {1: ({"number": 20}, {"number": 21})})
+    models = {"global": [{"number": 100}] * 2}
+    needs = frozenset({"global", "epochs", "committee"})
+    pools = make_pools([one, two], Echo(), models, SimpleNamespace(name="mine", needs=needs))
+    seen = [
+        [[o.logits.flatten().tolist() for o in pool.each(role)] for pool in pools]
+        for role in sorted(needs)[:2]
+    ]
+    assert seen[0] == [
+        [[20, 21, 22], [21, 22, 23]],
+        [[105, 106]],
+    ]  # who has not trained asks the global model
+    assert seen[1] == [[[7, 8, 9], [8, 9, 10]], [[105, 106]]]
+    with pytest.raises(UserError, match="asked for the model 'dropout', but there is only global"):
+        next(pools[0].each("dropout"))
+    pools = make_pools([one], Echo(), models, SimpleNamespace(name="mine", needs=frozenset({"global"})))
+    with pytest.raises(UserError, match="asked for the model 'committee'"):
+        next(pools[0].each("committee"))
+
+
+def test_dropout_is_drawn_by_the_seed_and_leaves_batch_norm_alone(small, digits):
+    class Dropping(MODELS["cnn4"]):
+        name = "dropping"
+
+        def embed(self, images):
+            return torch.nn.functional.dropout(super().embed(images), 0.5, self.training)
+
+    MODELS.classes["dropping"] = Dropping
+    experiment = small(model="dropping", strategy="bald", strategy_options="samples=dropout", rounds=2)
+    clients = split(experiment, digits.train_labels, 10).clients(experiment)
+    engine = EngineShelf().get(experiment, digits)
+    weights = engine.spec.initial_weights(torch.Generator().manual_seed(1))
+    strategy = clients[0].strategy
+    require_dropout(strategy, engine.spec)
+
+    def passes(al_round):
+        (pool,) = make_pools(clients[:1], engine, {"global": [weights]}, strategy, al_round)
+        return [o.logits for o in pool.each("dropout")]
+
+    first, again, other = passes(2), passes(2), passes(3)
+    assert len(first) == 20
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], other[0])
+    plain, _ = engine.infer(weights, digits.train_inputs[clients[0].unlabelled])
+    torch.testing.assert_close(torch.stack(first).mean(0), plain, atol=0.5, rtol=0.5)
+    after = engine.model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in weights.items())
+
+
+def test_the_distilled_model_is_trained_from_scratch_towards_the_global_one(federation, monkeypatch):
+    clients, engine, server = federation(strategy="ifal", lr=0.05)
+    monkeypatch.setattr("fedactive.pools.DISTILLATION_EPOCHS", 3)
+    done = []
+    train = engine.train
+    monkeypatch.setattr(engine, "train", lambda jobs: done.extend(jobs) or train(jobs))
+    together = query_together(clients, engine, 2, server.weights)
+    assert [job.teacher is server.weights for job in done] == [True] * 3
+    assert {rate for job in done for rate in job.rates} == {0.005}
+    assert {job.patience for job in done} == {5}
+    assert {(job.objective.name, job.objective.temperature, job.objective.share) for job in done} == {
+        ("distillation", 4.0, 0.1)
+    }
+    assert all(not torch.equal(job.start["head.weight"], server.weights["head.weight"]) for job in done)
+    assert all(torch.equal(job.start["head.weight"], done[0].start["head.weight"]) for job in done)
+    alone = [client.query(engine, 2, server.weights).queries[0] for client in clients]
+    for query, other in zip(together.queries, alone, strict=True):
+        assert query.samples.tolist() == other.samples.tolist()
+
+
+def test_clients_agree_on_a_mean_once(federation, monkeypatch):
+    clients, engine, server = federation(strategy="fairfal")
+    told = [client.summarise(engine, 2, server.weights) for client in clients]
+    assert all(0 < number < 1 for (number,) in told)
+    phase = query_together(clients, engine, 2, server.weights)
+    assert phase.agreed == pytest.approx([sum(number for (number,) in told) / 3])
+    seen = []
+    choose = STRATEGIES["fairfal"].choose
+
+    def look(self, pools, counts, rngs):
+        seen.extend(pool.agreed.item() for pool in pools)
+        return choose(self, pools, counts, rngs)
+
+    monkeypatch.setattr(STRATEGIES["fairfal"], "choose", look)
+    assert query_together(clients, engine, 3, server.weights, [0.25]).agreed == [0.25]
+    assert seen == [0.25] * 3
+    one = clients[0].query(engine, 2, server.weights, phase.agreed).queries[0]
+    assert one.samples.tolist() == phase.queries[0].samples.tolist()
+
+
+def test_who_has_nothing_to_say_does_not_count():
+    assert average([[1.0, 2.0], None, [3.0, 6.0]]) == [2.0, 4.0]
+    assert average([None, None]) is None

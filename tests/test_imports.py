@@ -16,7 +16,7 @@ PACKAGE = Path(fedactive.__file__).parent
 
 BASE = {"errors", "children", "files", "options", "registry", "randomness"}
 CORE = BASE | {"data", "models", "backbones", "experiment", "federated", "query", "evaluation", "engines"}
-LOOP = CORE | {"federation", "client", "record", "progress", "loop"}
+LOOP = CORE | {"memory", "federation", "pools", "client", "record", "progress", "loop"}
 
 # What each room of the package may import, besides itself.
 ROOMS = {
@@ -30,25 +30,29 @@ ROOMS = {
     "models": BASE | {"data"},
     "backbones": BASE | {"data", "models"},
     "settling": BASE | {"data", "backbones"},
-    "experiment": BASE | {"data", "backbones", "settling"},
+    "methods": BASE,
+    "experiment": BASE | {"data", "backbones", "settling", "methods"},
     "captions": BASE | {"experiment"},
     "federated": BASE | {"data", "experiment", "models"},
     "query": BASE | {"data", "experiment", "models"},
     "evaluation": BASE,
     "engines": CORE - {"engines", "query"},
-    "federation": CORE,
-    "client": CORE | {"federation"},
+    "memory": CORE,
+    "federation": CORE | {"memory"},
+    "pools": CORE | {"memory"},
+    "client": CORE | {"memory", "federation", "pools"},
     "progress": BASE | {"experiment", "evaluation"},
-    "record": CORE | {"federation", "client"},
+    "record": CORE | {"memory", "federation", "client"},
     "loop": LOOP - {"loop"},
     "laboratory": LOOP | {"captions"},
-    "sweep": LOOP | {"captions", "laboratory"},
+    "sweep": LOOP | {"captions", "laboratory", "methods"},
     "analysis": BASE | {"captions", "data", "experiment", "record"},
     "paper": LOOP | {"laboratory", "sweep", "analysis"},
+    "benchmark": LOOP | {"methods", "laboratory", "sweep", "analysis"},
     "sites": LOOP | {"laboratory"},
     "export": LOOP | {"captions", "laboratory", "sites"},
     "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
-    "cli": LOOP | {"laboratory", "sweep", "analysis", "paper", "sites", "export"},
+    "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"},
     "__main__": {"cli", "errors"},
     "__init__": {"api", "experiment", "export", "progress"},
 }

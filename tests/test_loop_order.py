@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedactive.federated import Server, Update
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
 from fedactive.record import run_folder
@@ -33,7 +33,7 @@ class Toy:
             raise KeyboardInterrupt
         self.asked.append(question)
 
-    def query(self, al_round, weights):
+    def query(self, al_round, weights, agreed=None):
         self.ask("query", al_round, number(weights))
         queries = [Query(k, torch.tensor([10 * al_round + k]), torch.ones(1)) for k in range(3)]
         return QueryPhase(queries, seconds={"selection": 1.0})
@@ -62,10 +62,10 @@ class Toy:
         return server, measured
 
     def snapshot(self):
-        return [{"memory": {"n": torch.tensor(self.memory)}}] * 3
+        return [Kept({"memory": {"n": torch.tensor(self.memory)}})] * 3
 
     def restore(self, server, snapshot):
-        self.memory = snapshot[0]["memory"]["n"].item()
+        self.memory = snapshot[0].own["memory"]["n"].item()
         self.ask("restore", number(server.weights), self.memory)
         return server
 

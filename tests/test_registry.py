@@ -243,7 +243,7 @@ def test_a_query_that_is_no_selection_of_tensors_is_told(plugin, small, answer):
         ('"lokal"', "needs of strategy disagreement: 'lokal' was given, .* did you mean 'local'"),
         (
             '"global", "none"',
-            "needs of strategy disagreement: 'none' was given, allowed is one of finetuned, gl",
+            "needs of strategy disagreement: 'none' was given, allowed is one of committee, distilled, ",
         ),
     ],
 )

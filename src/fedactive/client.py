@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedactive.engines.engine import Engine
-from fedactive.errors import UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import (
     Algorithm,
@@ -33,9 +31,11 @@ from fedactive.federated.local_sgd import LocalJob, path_length
 from fedactive.federated.objective import make_objective
 from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
-from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase
-from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategy import Strategy, make_strategy, require_contract
+from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase, average
+from fedactive.memory import Memory, remembered, to_device
+from fedactive.pools import make_pools, train_models
+from fedactive.query.pool import Pool
+from fedactive.query.strategy import Strategy, make_strategy, require_contract, summary_of
 from fedactive.randomness import Randomness
 
 NO_SAMPLES = torch.zeros(0, dtype=torch.long)
@@ -56,6 +56,7 @@ class Client:
     labelled: Tensor = field(default_factory=NO_SAMPLES.clone)  # D_k, in the order of labelling
     labels: Tensor = field(default_factory=NO_SAMPLES.clone)  # of `labelled`, in the same order
     own: State = field(default_factory=dict)  # the federated algorithm's state of this client
+    memory: Memory = field(default_factory=Memory)  # models of this AL round's training, if a strategy asks
 
     @property
     def unlabelled(self) -> Tensor:
@@ -82,9 +83,23 @@ class Client:
         """Take over the algorithm's state of this client: fresh, saved, or what a worker made of it."""
         self.own = own
 
-    def query(self, engine: Engine, al_round: int, weights: Weights | None) -> QueryPhase:
+    @property
+    def strategy(self) -> Strategy:
+        return make_strategy(
+            self.experiment.strategy, self.experiment.selector, self.experiment.strategy_options
+        )
+
+    def query(
+        self, engine: Engine, al_round: int, weights: Weights | None, agreed: list[float] | None = None
+    ) -> QueryPhase:
         """Choose samples to label, with the global model and the client's own models."""
-        return query_together([self], engine, al_round, weights)
+        return query_together([self], engine, al_round, weights, agreed)
+
+    def summarise(self, engine: Engine, al_round: int, weights: Weights) -> list[float] | None:
+        """Return what the strategy has the client say of itself; None if it has nothing to say."""
+        models = train_models([self], engine, self.strategy, al_round, weights)
+        (pool,) = make_pools([self], engine, models, self.strategy, al_round)
+        return summary_of(self.strategy, pool)
 
     def train(self, engine: Engine, server: Server, al_round: int, fl_round: int) -> Update:
         """Train locally for one FL round."""
@@ -92,7 +107,8 @@ class Client:
 
     def at_rest(self) -> Client:
         """Return a copy with all tensors on the CPU, to be saved or sent."""
-        return replace(self, own=state_to_device(self.own, CPU))
+        (memory,) = to_device([self.memory], CPU)
+        return replace(self, own=state_to_device(self.own, CPU), memory=memory)
 
     # --- jobs for an engine
 
@@ -127,6 +143,7 @@ class Client:
             shuffle=self.randomness.integer("batches", al_round, fl_round, self.number),
             proximal=terms.proximal,
             drift=terms.drift,
+            each_epoch="epochs" in self.strategy.remembers,
             objective=objective,
             fl_round=fl_round,
             teacher=server.weights if objective.needs_global or objective.needs_mixed else None,
@@ -146,7 +163,7 @@ def train_together(
     """Train these clients for one FL round; `server` is the state that they were sent."""
     if not clients:
         return []
-    e = clients[0].experiment
+    e, asked = clients[0].experiment, clients[0].strategy.remembers
     algorithm = make_algorithm(e.algorithm, e.algorithm_options)
     if isinstance(algorithm, ClosedForm):
         return [summarise(client, engine, algorithm, server) for client in clients]
@@ -156,6 +173,9 @@ def train_together(
         trajectory = Trajectory(result.weights, path_length(job.rates, e.momentum))
         client.own, update = algorithm.client_end(server, client.own, trajectory, len(job.samples))
         updates.append(update)
+        if asked:
+            made = remembered(asked, fl_round, e.fl_rounds, server.weights, result)
+            client.memory = client.memory.add(made)
     engine.wait()  # the loop measures the time
     return updates
 
@@ -169,7 +189,11 @@ def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Ser
 
 
 def query_together(
-    clients: Sequence[Client], engine: Engine, al_round: int, weights: Weights | None
+    clients: Sequence[Client],
+    engine: Engine,
+    al_round: int,
+    weights: Weights | None,
+    agreed: list[float] | None = None,
 ) -> QueryPhase:
     """Choose samples for these clients to label, with the global model `weights` and their own models.
 
@@ -181,24 +205,14 @@ def query_together(
     if weights is None:
         strategy, weights = make_strategy(e.first, "global"), NO_MODEL
     else:
-        strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
-    models = {"global": [weights] * len(clients)}
-
-    def train_alone(start: Weights) -> list[Weights]:
-        """Train each client by itself, on its own labels."""
-        jobs = [client.local_only_job(al_round, start) for client in clients]
-        return [result.weights for result in engine.train(jobs)]
-
+        strategy = clients[0].strategy
     with engine.time_phase(LOCAL_ONLY_TRAINING, seconds):
-        if "local" in strategy.needs:
-            # One fresh initialisation for all clients, new in each AL round.
-            rng = Randomness(e.seed).torch("local-only weights", al_round)
-            models["local"] = train_alone(engine.spec.initial_weights(rng))
-        if "finetuned" in strategy.needs:
-            models["finetuned"] = train_alone(weights)
+        models = train_models(clients, engine, strategy, al_round, weights)
     with engine.time_phase(SCORING, seconds):
-        pools = make_pools(clients, engine, models, strategy)
+        pools = make_pools(clients, engine, models, strategy, al_round, agreed)
     with engine.time_phase(SELECTION, seconds):
+        if strategy.numbers and agreed is None:
+            agreed = agree(strategy, pools)
         rngs = [Randomness(e.seed).torch("strategy", al_round, client.number) for client in clients]
         chosen = strategy.select_all(pools, clients[0].budget, rngs)
         queries = []
@@ -207,51 +221,12 @@ def query_together(
             queries.append(Query(k, client.unlabelled[c.indices.cpu()], c.scores.cpu()))
     with engine.time_phase("local-only evaluation", seconds):
         evaluations = [engine.evaluate(local) for local in models.get("local", [])]
-    return QueryPhase(queries, evaluations, seconds)
+    return QueryPhase(queries, evaluations, seconds, agreed)
 
 
-def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:
-    """Return features, or pixels, as the embeddings of samples while there is no model, with equal logits."""
-    embeddings = engine.normalise(inputs).flatten(1)
-    return embeddings.new_zeros(len(inputs), engine.spec.classes), embeddings
-
-
-def make_pools(
-    clients: Sequence[Client], engine: Engine, models: dict[str, list[Weights]], strategy: Strategy
-) -> list[Pool]:
-    """Make what the strategy sees of each client; `models` has the clients' weights by the model's name."""
-    images = engine.dataset.train_inputs
-    unlabelled = [client.unlabelled for client in clients]
-    labelled = [client.labelled for client in clients]
-
-    def weights_of(model: str) -> list[Weights]:
-        if model not in models:
-            raise UserError(
-                f"strategy {strategy.name} asked for the model {model!r}, but there is only "
-                f"{' and '.join(models)}; its `needs` must name every model that it asks for"
-            )
-        return models[model]
-
-    @cache  # each model runs on all clients' samples once, however often the strategy asks
-    def outputs(model: str, known: bool) -> list[Outputs]:
-        samples, weights = labelled if known else unlabelled, weights_of(model)
-        if model == "global":  # one model for all clients: one pass over all their samples
-            inputs = images[torch.cat(samples)]
-            logits, z = engine.infer(weights[0], inputs) if weights[0] else as_they_are(inputs, engine)
-            sizes = [len(s) for s in samples]
-            return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
-        return [Outputs(*engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]
-
-    def pool(k: int) -> Pool:
-        return Pool(
-            size=len(unlabelled[k]),
-            classes=engine.spec.classes,
-            labels=clients[k].labels.to(engine.device),
-            unlabelled=lambda model: outputs(model, known=False)[k],
-            labelled=lambda model: outputs(model, known=True)[k],
-            head=lambda model: (weights_of(model)[k]["head.weight"], weights_of(model)[k]["head.bias"]),
-        )
-
-    for model in strategy.needs:  # before the selection, so that its time does not include inference
-        outputs(model, known=False)
-    return [pool(k) for k in range(len(clients))]
+def agree(strategy: Strategy, pools: Sequence[Pool]) -> list[float] | None:
+    """Average what the clients say of themselves, and tell it all pools."""
+    agreed = average(summary_of(strategy, pool) for pool in pools)
+    for pool in pools:
+        pool.agreed = None if agreed is None else torch.tensor(agreed, dtype=torch.float64)
+    return agreed

@@ -21,6 +21,7 @@ from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import short_name
 from fedactive.errors import ConfigurationError
+from fedactive.methods import merge, with_method
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
 from fedactive.settling import settle
@@ -230,12 +231,15 @@ class Experiment:
     @classmethod
     def from_toml(cls, text: str, **overrides: Any) -> Experiment:
         """Read a TOML text; `overrides` (the command line's flags, as text or values) win over it."""
-        return cls.from_values(parse_toml(text) | overrides)
+        return cls.from_values(merge(parse_toml(text), overrides))
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], described: DatasetCard | None = None) -> Experiment:
-        """Read values of a TOML file or of flags; `described` is the card of images in no catalogue."""
-        return cls(**parse(options_of(cls), upgrade(values)), described=described)
+        """Read values of a TOML file or of flags; a `method` among them stands for the settings it sets.
+
+        `described` is the card of images in no catalogue.
+        """
+        return cls(**parse(options_of(cls), upgrade(with_method(values))), described=described)
 
 
 def upgrade(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +15,15 @@ from torch import Tensor
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, State, Update
 from fedactive.federated.weights import Weights
+from fedactive.memory import Memory
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What one client keeps from one FL round to the next."""
+
+    own: State = field(default_factory=dict)  # the federated algorithm's
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,13 @@ class QueryPhase:
     queries: list[Query]
     local_only: list[Evaluation] = field(default_factory=list)  # the clients' local-only models, if trained
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
+    agreed: list[float] | None = None  # the mean of what clients say of themselves (`Strategy.summarise`)
+
+
+def average(told: Iterable[list[float] | None]) -> list[float] | None:
+    """Compute the mean of clients' numbers, each client with the same weight; None if nobody has any."""
+    known = [numbers for numbers in told if numbers is not None]
+    return [math.fsum(column) / len(known) for column in zip(*known, strict=True)] if known else None
 
 
 class Federation(Protocol):
@@ -43,8 +60,11 @@ class Federation(Protocol):
 
     clients: int
 
-    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        """Let each client choose samples to label; `weights` is the global model, None in round 1."""
+    def query(self, al_round: int, weights: Weights | None, agreed: list[float] | None = None) -> QueryPhase:
+        """Let each client choose samples to label; `weights` is the global model, None in round 1.
+
+        `agreed` is the mean of what clients said of themselves, None as long as they were not asked.
+        """
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:
         """Have these samples labelled: D_k grows, U_k shrinks. Return the labels that the server may know."""
@@ -66,8 +86,8 @@ class Federation(Protocol):
         Return the server to go on from: this one, or an earlier one if the model turns out to be ruined.
         """
 
-    def snapshot(self) -> list[State]:
-        """Return the algorithm's state of each client, for the checkpoint."""
+    def snapshot(self) -> list[Kept]:
+        """Return what each client keeps from one FL round to the next, for the checkpoint."""
 
-    def restore(self, server: Server, snapshot: list[State]) -> Server:
+    def restore(self, server: Server, snapshot: list[Kept]) -> Server:
         """Go on from a checkpoint; return the server's state on the device where the clients train."""

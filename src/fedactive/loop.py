@@ -33,7 +33,7 @@ def federated_active_learning(
     for r in range(state.al_round, experiment.rounds + 1):
         if not state.has_queried(r):
             progress.on_query(r)
-            phase = federation.query(r, state.server.weights if state.server else None)
+            phase = federation.query(r, state.server.weights if state.server else None, state.agreed)
             labels = federation.label(phase.queries)
             state.add_queries(r, phase, labels)
 

@@ -140,12 +140,14 @@ OBJECTIVES = Registry("objective", "fedactive.federated.objectives")
 MODELS = Registry("model", "fedactive.models.architectures")
 REGISTRIES = (STRATEGIES, ALGORITHMS, OBJECTIVES, MODELS)  # of these every experiment has one
 BACKBONES = Registry("backbone", "fedactive.backbones.kinds")
+METHODS = Registry("method", "fedactive.methods.published")  # settings of an experiment under one name
+METHODS.required = ("name", "summary", "paper", "settings")
 TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
 TRACKERS.required = ("name", "summary")
 
 
 def load_plugin(path: Path) -> None:
-    """Import a Python file that registers strategies, algorithms, objectives, models or backbones."""
+    """Import a Python file that registers strategies, objectives, methods or others of these kinds."""
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]

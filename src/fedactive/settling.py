@@ -127,6 +127,10 @@ def settle_algorithm(e: Experiment) -> None:
     if algorithm.objectives and e.objective not in algorithm.objectives:
         allowed = f"{' or '.join(algorithm.objectives)} with algorithm {e.algorithm}"
         raise ConfigurationError("objective", e.objective, allowed)
+    strategy = STRATEGIES.make(e.strategy, e.strategy_options, selector=e.selector)
+    if strategy.remembers and not algorithm.steps:
+        allowed = f"one that asks for no model of local training with algorithm {e.algorithm}"
+        raise ConfigurationError("strategy", e.strategy, allowed)
     if algorithm.fl_rounds is not None:
         put(e, "fl_rounds", algorithm.fl_rounds)
 

@@ -10,6 +10,7 @@ from fedactive.engines.plan import Row, plan_steps
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.federated.batches import mirrored, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe
+from fedactive.federated.objective import make_objective
 from fedactive.models import ModelSpec
 
 CPU = torch.device("cpu")
@@ -36,10 +37,12 @@ def furthest(results, others):
     """The largest difference of any weight, over all clients; steps must be the same."""
     assert [a.steps for a in results] == [b.steps for b in others]
     assert all(list(a.weights) == list(b.weights) for a, b in zip(results, others, strict=True))
+    assert [len(a.epochs) for a in results] == [len(b.epochs) for b in others]
     return max(
-        float((a.weights[name].double() - b.weights[name].double()).abs().max())
+        float((one[name].double() - other[name].double()).abs().max())
         for a, b in zip(results, others, strict=True)
-        for name in a.weights
+        for one, other in zip((a.weights, *a.epochs), (b.weights, *b.epochs), strict=True)
+        for name in one
     )
 
 
@@ -58,6 +61,39 @@ def test_it_agrees_with_the_sequential_engine(digits, term):
     assert furthest(a, b) < 1e-5
     if term == "stop":
         assert len({result.steps for result in a if result.steps}) > 1  # some stopped and some did not
+
+
+def test_it_returns_the_weights_after_each_epoch_like_the_sequential_engine(digits):
+    """Of the jobs that ask for them: some are over before others, by plan or by their accuracy."""
+    spec = ModelSpec("cnn4", (1, 8, 8), 10)
+    work = jobs(digits, spec, sizes=(128, 64, 0, 33), stop_accuracy=0.12, each_epoch=True)
+    work[1] = dataclasses.replace(work[1], each_epoch=False)
+    work[3] = dataclasses.replace(work[3], epochs=1, rates=work[3].rates[:1])
+    a = SequentialEngine(spec, digits, Recipe(), CPU).train(work)
+    b = BatchedEngine(spec, digits, Recipe(), CPU).train(work)
+    assert furthest(a, b) < 1e-5
+    assert [len(result.epochs) for result in a][1:] == [0, 0, 1]
+    for result in a[::3]:
+        assert all(torch.equal(value, result.weights[name]) for name, value in result.epochs[-1].items())
+    longer = BatchedEngine(spec, digits, Recipe(), CPU).train(jobs(digits, spec, each_epoch=True))
+    first, second = longer[0].epochs
+    assert not torch.equal(first["head.weight"], second["head.weight"])
+
+
+def test_it_stops_by_the_loss_where_the_sequential_engine_does(digits):
+    """With too large a rate some loss goes up soon; the model is taught by the first one."""
+    spec = ModelSpec("mlp", (1, 8, 8), 10)
+    teacher = spec.initial_weights(torch.Generator().manual_seed(7))
+    taught = {"objective": make_objective("distillation"), "teacher": teacher}
+    changes = {"epochs": 30, "patience": 2, "stop_accuracy": None, **taught}
+    work = [
+        dataclasses.replace(job, rates=(0.3,) * (30 * len(job.rates) // 2))
+        for job in jobs(digits, spec, sizes=(70, 64, 0, 33), **changes)
+    ]
+    a = SequentialEngine(spec, digits, Recipe(), CPU).train(work)
+    b = BatchedEngine(spec, digits, Recipe(), CPU).train(work)
+    assert furthest(a, b) < 1e-3
+    assert len({result.steps / max(1, len(job.rates)) for result, job in zip(a, work, strict=True)}) > 2
 
 
 def test_it_takes_any_model(digits):

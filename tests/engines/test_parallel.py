@@ -60,6 +60,16 @@ def test_parallel_equals_sequential_bit_for_bit(engines, digits, changes):
         assert all(torch.equal(a.weights[name], b.weights[name]) for name in a.weights)
 
 
+def test_the_weights_after_each_epoch_come_back_from_workers(engines, digits):
+    sequential, parallel = engines
+    for one, other in zip(
+        *(e.train(jobs(digits, each_epoch=True)) for e in (sequential, parallel)), strict=True
+    ):
+        assert len(one.epochs) == len(other.epochs)
+        for a, b in zip(one.epochs, other.epochs, strict=True):
+            assert all(torch.equal(a[name], b[name]) for name in a)
+
+
 def test_training_changes_parameters_and_buffers_and_leaves_the_start_alone(engines, digits):
     sequential, _ = engines
     (job,) = jobs(digits, sizes=(100,))

@@ -1,6 +1,7 @@
 """Predictions for images, folders, arrays and features; what cannot be read is named."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ import fedactive
 from fedactive import Silent
 from fedactive.data.loader import DataWarning, load
 from fedactive.errors import DataError, RunError, UserError
+from fedactive.export.description import Description
 from fedactive.export.run_model import read_run_model
 from fedactive.export.samples import find_samples
+from fedactive.export.usage import takes
 from fedactive.record.run_folder import checkpoint_bytes, read_checkpoint
 from fedactive.sites.site.pictures import decode
 from support.commands import cli
@@ -63,13 +66,27 @@ def test_colours_become_grey_for_a_model_of_grey_images(trained, pictures):
 
 def test_pictures_get_margins_where_sites_gave_them(between_sites, pictures):
     model, file = fedactive.load_model(between_sites, device="cpu"), pictures / "china.jpg"
-    as_at_sites, _ = decode(file, (1, 8, 8))
+    as_at_sites = decode(file, (1, 8, 8)).pixels
     assert (as_at_sites[:, 0] == 0).all()
     (sample,) = find_samples(file, model.description)
     assert np.array_equal(sample.read(), as_at_sites)
     found = model.predict(file).iloc[:, 2:]
     assert np.array_equal(found, model.predict(as_at_sites).iloc[:, 2:])
     assert not np.array_equal(found, model.predict(pictures / "more" / "china.png").iloc[:, 2:])
+
+
+def test_deep_pictures_are_seen_in_the_window_of_the_plan(between_sites, tmp_path):
+    values = np.arange(64, dtype=np.uint16).reshape(8, 8) * 60
+    Image.fromarray(values).save(tmp_path / "deep.png")
+    plain = fedactive.load_model(between_sites, device="cpu").description
+    stated = replace(plain, window=(1000.0, 400.0))
+    assert "window" not in plain.to_json()
+    for description in (plain, stated):
+        assert Description.from_json(description.to_json(), "here") == description
+        (sample,) = find_samples(tmp_path / "deep.png", description)
+        window = description.window
+        assert np.array_equal(sample.read(), decode(tmp_path / "deep.png", (1, 8, 8), window).pixels)
+    assert "level 1000 and width 400: apply that" in takes(stated, ".onnx")
 
 
 def test_many_images_are_predicted_in_parts_and_progress_is_told(trained, digits, monkeypatch):
@@ -110,7 +127,7 @@ def test_if_nothing_can_be_read_that_is_an_error(model, pictures, tmp_path):
         ),
         ("digits", "features.npz", "the model takes images of 8x8x1, and the array images is missing"),
         ("digits", "nowhere", "there is no such file or folder"),
-        ("digits", "cache", "there is no image in this folder (png, jpg)"),
+        ("digits", "cache", "there is no image in this folder (png, jpg, dcm)"),
     ],
 )
 def test_other_inputs_are_one_sentence(exported, place, pictures, photographs, kind, given, sentence):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -16,9 +19,10 @@ from fedactive.engines import EngineShelf
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.algorithm import Server, make_algorithm
 from fedactive.laboratory import run as laboratory
-from fedactive.laboratory.ray_worker import Task, pack, query, run_task, train, unpack
+from fedactive.laboratory.ray_worker import Task, pack, query, run_task, summarise, train, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import split
+from fedactive.memory import Memory
 from fedactive.query import STRATEGIES
 from support.networks import write_onnx
 from support.traps import set_traps
@@ -66,11 +70,46 @@ def test_a_client_comes_back_from_a_worker_as_it_would_be_here(small, digits):
     server = algorithm.start_server(start, [name for name, _ in engine.model.named_parameters()])
     client.remember(algorithm.client_start(server))
     task = unpack(pack(Task(client.at_rest(), server, al_round=1, fl_round=0)))
-    own, update = unpack(pack(run_task(train, task)))
+    own, memory, update = unpack(pack(run_task(train, task)))
+    assert memory == Memory()
     expected = client.train(engine, server, 1, 0)
     for name, value in expected.state["control"].items():
         assert torch.equal(value, update.state["control"][name])
         assert torch.equal(client.own["control"][name], own["control"][name])
+
+
+def through_messages(kind, tasks):
+    """What `Flower.ask` does with workers, without Ray."""
+    works = {"query": query, "query.summary": summarise, "train": train}
+    sizes.append(max(len(pickle.dumps(task.client.memory)) for task in tasks.values()))
+    return [unpack(pack(run_task(works[kind], unpack(pack(task))))) for task in tasks.values()]
+
+
+sizes = []
+
+
+@needs_ray
+@pytest.mark.parametrize("strategy", ["tmfal", "chase", "fairfal"])
+def test_what_clients_remember_and_say_goes_to_workers_and_back(small, tmp_path, monkeypatch, strategy):
+    """The same run, and no memory travels to where a client only trains."""
+    from fedactive.laboratory import on_ray
+
+    settings = {"strategy": strategy, "rounds": 3, "fl_rounds": 4, "local_epochs": 2, "participation": 0.7}
+    here = small(**settings)
+    there = small(**settings, federation="flower-simulation", runs_dir=tmp_path / "there")
+
+    @contextmanager
+    def without_ray(experiment, dealt, engine):
+        yield on_ray.FlowerSimulation(experiment, dealt, engine, SimpleNamespace(ask=through_messages))
+
+    monkeypatch.setattr(on_ray, "flower_simulation", without_ray)
+    sizes.clear()
+    far, near = laboratory.run(there), laboratory.run(here)
+    pd.testing.assert_frame_equal(far.selections, near.selections, check_exact=True)
+    assert len(sizes) == 3 * 4 + 2 + (strategy == "fairfal")  # trainings, queries, one summary
+    trainings = sizes[:4] + sizes[-4:]
+    assert max(trainings) < 1000
+    assert (max(sizes) > 10_000) == (strategy != "fairfal")
 
 
 def test_a_worker_has_what_an_objective_needs(small, digits):
@@ -79,7 +118,7 @@ def test_a_worker_has_what_an_objective_needs(small, digits):
     client.label(client.first, digits.train_labels[client.first])
     engine = EngineShelf().get(experiment, digits)
     server = Server(engine.spec.initial_weights(torch.Generator().manual_seed(1)))
-    _, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1, fl_round=3))))))
+    *_, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1, fl_round=3))))))
     expected = client.train(engine, server, 1, 3)
     assert all(torch.equal(value, update.weights[name]) for name, value in expected.weights.items())
 
@@ -104,7 +143,7 @@ def test_sums_come_back_from_a_worker_as_they_would_be_here(small, digits):
     client.label(client.first, digits.train_labels[client.first])
     engine, algorithm = EngineShelf().get(experiment, digits), make_algorithm("ridge")
     server = algorithm.start_server(engine.spec.initial_weights(torch.Generator().manual_seed(1)), ())
-    _, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1))))))
+    *_, update = unpack(pack(run_task(train, unpack(pack(Task(client.at_rest(), server, 1))))))
     expected = client.train(engine, server, 1, 0)
     assert update.weights == {}
     assert update.samples == expected.samples == len(client.first)

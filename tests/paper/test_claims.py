@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedactive.paper.archive import Archive
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE, claims, critical_t
 from fedactive.paper.document import fill
 from fedactive.paper.reproduce import experiments
+from fedactive.record.archive import Archive
 from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from fedactive.analysis.significance import AVERAGE
 from fedactive.errors import ConfigurationError
-from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import penalty_by, setting_curves, win_shares
 from fedactive.paper.reproduce import experiments, show
 from fedactive.paper.settings import all_settings
+from fedactive.record.archive import Archive
 from support.run_folders import runs_of
 
 

@@ -9,11 +9,11 @@ from fedactive.data.loader import load
 from fedactive.errors import ConfigurationError, DataError, RunError
 from fedactive.laboratory.split import split
 from fedactive.paper import FIGURES, figures
-from fedactive.paper.archive import Archive
 from fedactive.paper.drawings import line_style
 from fedactive.paper.figures import FigureRequest, figure
 from fedactive.paper.reproduce import experiments
 from fedactive.paper.settings import COMPARED, all_settings
+from fedactive.record.archive import Archive
 from support.run_folders import runs_of
 
 

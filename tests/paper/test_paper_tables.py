@@ -10,7 +10,8 @@ import torch
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory.split import split
 from fedactive.paper import TABLES
-from fedactive.paper.reproduce import experiments, remaining, show
+from fedactive.paper.reproduce import experiments, show
+from fedactive.record.archive import remaining
 from support.run_folders import runs_of
 
 COUNTS = {

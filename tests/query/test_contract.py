@@ -7,6 +7,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedactive.errors import UserError
 from fedactive.options import options_of
 from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
 from fedactive.query.contract import check_contract, check_round, check_selection, make_pool
@@ -105,6 +106,10 @@ class Breaks(Strategy):
                 chosen = torch.arange(min(budget, len(pool)))
             case "undeclared":
                 pool.unlabelled("local")
+            case "undeclared committee":
+                list(pool.each("committee"))
+            case "committee in place":
+                next(pool.each("epochs")).logits.add_(1)
             case "in place":
                 pool.unlabelled("global").logits.add_(1)
         return Selection(chosen, torch.full((len(chosen),), torch.nan if self.how == "nan" else 0.0))
@@ -119,7 +124,9 @@ class Breaks(Strategy):
         ("nan", "not finite"),
         ("same for all seeds", "not broken by the seed"),
         ("undeclared", r"asked for \['local'\], declared \[\]"),
-        ("in place", "logits were changed"),
+        ("undeclared committee", r"asked for \['committee'\], declared \[\]"),
+        ("committee in place", "logits or embeddings were changed"),
+        ("in place", "logits or embeddings were changed"),
         ("a client forgotten", "4 selections for 5 clients"),
         ("clients mixed up", "another client changed the answer"),
         ("nobody without a budget", "0 selections for 2 clients"),
@@ -128,6 +135,47 @@ class Breaks(Strategy):
 def test_a_broken_strategy_is_found_out(how, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_contract(Breaks(how))
+
+
+class Tells(Breaks):
+    """A strategy whose clients say something of themselves."""
+
+    numbers = 2
+
+    def summarise(self, pool):
+        match self.how:
+            case "another each time":
+                self.calls = getattr(self, "calls", 0) + 1
+                return torch.full((2,), float(self.calls))
+            case "more than declared":
+                return torch.zeros(3)
+            case "infinite":
+                return torch.tensor([0.0, torch.inf])
+            case "of an undeclared model":
+                return pool.labelled("local").logits.mean() * torch.ones(2)
+        return torch.tensor([0.5, 1.0]) if len(pool.labels) else None
+
+
+@pytest.mark.parametrize(
+    ("how", "complaint"),
+    [
+        ("another each time", "summarised in another way"),
+        ("more than declared", "it declares numbers = 2"),
+        ("infinite", "each must be finite"),
+        ("of an undeclared model", r"asked for \['local'\], declared \[\]"),
+    ],
+)
+def test_a_summary_that_breaks_the_contract_is_found_out(how, complaint):
+    with pytest.raises((AssertionError, UserError), match=complaint):
+        check_contract(Tells(how))
+
+
+def test_a_summary_is_few_numbers():
+    check_contract(Tells("not at all"))
+    many = Tells("not at all")
+    many.numbers = 17
+    with pytest.raises(AssertionError, match="17 numbers of a client, not a few"):
+        check_contract(many)
 
 
 SITUATIONS = {

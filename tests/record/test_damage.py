@@ -23,10 +23,10 @@ from fedactive.analysis.curves import learning_curves, plot_learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import UserError
 from fedactive.paper import TABLES as PAPER_TABLES
-from fedactive.paper.archive import Archive
 from fedactive.paper.claims import claims
 from fedactive.paper.figures import FigureRequest, figure
-from fedactive.paper.reproduce import experiments, remaining, show
+from fedactive.paper.reproduce import experiments, show
+from fedactive.record.archive import Archive, remaining
 from fedactive.record.export import export
 from fedactive.record.finding import find_runs
 from fedactive.record.results_file import FILE

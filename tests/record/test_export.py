@@ -14,8 +14,8 @@ from fedactive.errors import RunError
 from fedactive.federation import QUERY_PHASES
 from fedactive.laboratory.run import run_all
 from fedactive.paper import TABLES
-from fedactive.paper.archive import Archive
-from fedactive.paper.reproduce import experiments, remaining, show
+from fedactive.paper.reproduce import experiments, show
+from fedactive.record.archive import Archive, remaining
 from fedactive.record.export import export
 from fedactive.record.finding import runs_in
 from fedactive.record.results_file import FILE, read_results

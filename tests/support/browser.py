@@ -26,6 +26,9 @@ KEYS = {
     "Space": " ",
     "Left": "\ue012",
     "Right": "\ue014",
+    "Up": "\ue013",
+    "Down": "\ue015",
+    "Shift": "\ue008",
 }
 
 
@@ -135,12 +138,26 @@ class Browser:
         return f"{self.session}/element/{self.call('POST', f'{self.session}/element', wanted)[ELEMENT]}"
 
     def press(self, *keys: str) -> None:
-        """Press keys, as a person does, wherever the focus is; names are in KEYS."""
-        strokes = [
-            {"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")
-        ]
-        keyboard = {"type": "key", "id": "keyboard", "actions": strokes}
-        self.call("POST", f"{self.session}/actions", {"actions": [keyboard]})
+        """Press keys, as a person does: when the picture is there. Names are in KEYS, Shift+F is one key."""
+        for key in keys:
+            self.wait("!document.querySelector('#stage[aria-busy]')")
+            self.press_at_once(key)
+
+    def press_at_once(self, *keys: str) -> None:
+        """Press keys wherever the focus is and whatever is on the screen."""
+        for key in keys:
+            *held, last = key.split("+") if len(key) > 1 else [key]
+            values = [*(KEYS[one] for one in held), KEYS.get(last, last)]
+            strokes = [{"type": "keyDown", "value": value} for value in values]
+            strokes += [{"type": "keyUp", "value": value} for value in reversed(values)]
+            keyboard = {"type": "key", "id": "keyboard", "actions": strokes}
+            self.call("POST", f"{self.session}/actions", {"actions": [keyboard]})
+
+    def act(self, *pointer: dict[str, Any], kind: str = "mouse") -> None:
+        """Move a pointer, press and release its buttons."""
+        steps = [{"button": 0} | step if step["type"] != "pointerMove" else step for step in pointer]
+        mouse = {"type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": steps}
+        self.call("POST", f"{self.session}/actions", {"actions": [mouse]})
 
     def console(self) -> list[str]:
         """What the console said since this was last asked, and what went wrong in scripts."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedactive.cli.options import (
-    METHODS,
+    CHOICES,
     SETTINGS,
     DataDir,
     Plugins,
@@ -27,7 +27,7 @@ data_app = typer.Typer(
     epilog=example("fedactive data get cifar10"),
     no_args_is_help=True,
 )
-app.add_typer(data_app, name="data", rich_help_panel=METHODS)
+app.add_typer(data_app, name="data", rich_help_panel=CHOICES)
 
 DatasetName = Annotated[str, name_argument("Name of a dataset (see `fedactive datasets`).", DATASETS)]
 DatasetOrFile = Annotated[
@@ -35,7 +35,7 @@ DatasetOrFile = Annotated[
 ]
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive datasets"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive datasets"))
 def datasets() -> None:
     """List the datasets."""
     from rich.console import Console
@@ -88,7 +88,7 @@ OF_EMBED = ("dataset", "data_dir", "backbone", "backbone_options", "image_size",
 
 
 @app.command(
-    rich_help_panel=METHODS,
+    rich_help_panel=CHOICES,
     epilog=example("fedactive embed --backbone efficientnet_lite0 -o features.npz"),
 )
 @with_flags(flag for flag in SETTINGS if flag.name in OF_EMBED)

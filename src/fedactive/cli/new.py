@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fedactive.cli.options import METHODS, example
+from fedactive.cli.options import CHOICES, example
 from fedactive.errors import ConfigurationError
 from fedactive.registry import REGISTRIES
 
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     OBJECTIVE = "objective"
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive new strategy mine"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive new strategy mine"))
 def new(
     kind: Annotated[Kind, typer.Argument(help="What to write.")],
     name: Annotated[str, typer.Argument(help="Its name: letters, digits and _.", metavar="NAME")],

@@ -20,11 +20,11 @@ from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
-from fedactive.registry import BACKBONES, Registry, load_plugin
+from fedactive.registry import BACKBONES, METHODS, STRATEGIES, Registry, load_plugin
 
 F = TypeVar("F", bound=Callable[..., None])
 
-LABORATORY, METHODS, PAPER, FIELD = "Laboratory", "Methods and data", "Paper", "Field"  # panels of --help
+LABORATORY, CHOICES, PAPER, FIELD = "Laboratory", "Methods and data", "Paper", "Field"  # panels of --help
 
 
 def example(command: str) -> str:
@@ -47,7 +47,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         "--plugin",
-        help="Load strategies, algorithms, objectives, models or backbones from this file (repeatable).",
+        help="Load strategies, objectives, models, methods and the like from this file (repeatable).",
     ),
 ]
 Fresh = Annotated[
@@ -148,6 +148,15 @@ def setting_flag(item: Option) -> inspect.Parameter:
         autocompletion=completion(names) if names is not None else None,
     )
 
+
+METHOD = flag(
+    "method",
+    str,
+    "Strategy, training and what belongs to them, as published (see `fedactive methods`); other flags win.",
+    metavar="STR",
+    rich_help_panel="Active learning",
+    autocompletion=completion(sorted({*METHODS.ours, *STRATEGIES.ours})),
+)
 
 # `--mu 0.1` was a setting once. It still works, and means `--algorithm-options mu=0.1` of FedProx.
 SETTINGS = [*map(setting_flag, options_of(Experiment)), flag("mu", str, "", hidden=True)]

@@ -22,7 +22,7 @@ from fedactive.cli.paper_options import (
     rows_of,
     split_numbers,
 )
-from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.errors import ConfigurationError, RunError
 from fedactive.files import quote, write_output
 from fedactive.paper import TABLES
 from fedactive.paper.settings import CATEGORIES
@@ -72,9 +72,10 @@ def run(
     First it says how many they are and how long they take.
     """
     from fedactive.laboratory.progress import handle_interrupt
-    from fedactive.paper.estimate import estimate
-    from fedactive.paper.reproduce import experiments, first_percent, remaining
+    from fedactive.paper.reproduce import experiments, first_percent
+    from fedactive.record.archive import remaining
     from fedactive.sweep.comparison import Comparison, report_failures
+    from fedactive.sweep.estimate import estimate
     from fedactive.sweep.grid import require_data
     from fedactive.sweep.here import Here
     from fedactive.sweep.workplace import open_workplace
@@ -120,9 +121,10 @@ def show(
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
     from fedactive.cli.paper_hints import explain_missing, warn_of_unequal
     from fedactive.cli.tables import print_paper_table
-    from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
+    from fedactive.paper.precision import shared_precision
     from fedactive.paper.reproduce import show as show_table
+    from fedactive.record.archive import Archive
 
     runs = read_source(source)
     seeds, rows, changes = flags["seeds"], rows_of(flags), shared_precision(runs) | changes_of(flags)
@@ -161,10 +163,11 @@ def figure(
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
     from fedactive.cli.paper_hints import experiments_drawn, hint_at_options, warn_of_unequal
-    from fedactive.paper.archive import Archive, shared_precision
     from fedactive.paper.comparison import settings_with_runs
     from fedactive.paper.figures import FigureRequest, NoRunsError
     from fedactive.paper.figures import figure as draw_figure
+    from fedactive.paper.precision import shared_precision
+    from fedactive.record.archive import Archive
 
     if setting is not None and name != "curves":
         raise ConfigurationError("figure", name, "curves, with --setting")
@@ -213,22 +216,15 @@ def document(
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
     """Write tables, and the paper's claims with verdicts, into a document, or check that they are true."""
+    from fedactive.analysis.document import read_document, write_or_check
     from fedactive.paper.document import fill
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is no text") from None
-    new = fill(text, runs)
-    if check and new != text:
-        again = f"fedactive paper document {quote(path)} --from {quote(source)}"
-        raise UserError(f"{path} does not say what {source} says; write it anew with: {again}")
-    if not check:
-        write_output(path, new.encode())
-    print(f"{path}: {'true' if check else 'written'}")
+    text = read_document(path)
+    again = f"fedactive paper document {quote(path)} --from {quote(source)}"
+    write_or_check(path, text, fill(text, runs), source, again, check)
 
 
 def read_source(source: Path) -> list[StoredRun]:
@@ -236,7 +232,7 @@ def read_source(source: Path) -> list[StoredRun]:
 
     A missing folder is an error, except for the default one, which `run` will make.
     """
-    from fedactive.paper.archive import Archive
+    from fedactive.record.archive import Archive
     from fedactive.record.finding import runs_in
 
     if source == RUNS and not source.exists():

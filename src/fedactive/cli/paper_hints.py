@@ -9,10 +9,10 @@ from typing import Any
 
 from fedactive.cli.paper_options import CHANGEABLE, RUNS, as_options
 from fedactive.experiment import Experiment
-from fedactive.paper.archive import Archive, key_without_seed
 from fedactive.paper.reproduce import experiments, first_percent
 from fedactive.paper.settings import PAPER, all_settings
 from fedactive.paper.tables import cells
+from fedactive.record.archive import Archive, key_without_seed
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun
 
 RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options

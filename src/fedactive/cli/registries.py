@@ -1,49 +1,67 @@
-"""`fedactive strategies`, `algorithms`, `objectives`, `models`, `backbones`: what can be chosen by name."""
+"""`fedactive strategies`, `algorithms`, `objectives`, `models` ...: what can be chosen by name."""
 
 from __future__ import annotations
 
 import typer
 
-from fedactive.cli.options import METHODS, Plugins, example, load_plugins
+from fedactive.cli.options import CHOICES, Plugins, example, load_plugins
 from fedactive.options import options_of
 from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, Registry
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive strategies"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive strategies"))
 def strategies(plugin: Plugins = None) -> None:
     """List the query strategies: whose model chooses, what they query, and their options."""
     load_plugins(plugin)
     print_registry(STRATEGIES, "what it queries", selectors=True)
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive algorithms"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive algorithms"))
 def algorithms(plugin: Plugins = None) -> None:
     """List the federated algorithms and their options."""
     load_plugins(plugin)
     print_registry(ALGORITHMS, "what it does")
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive objectives"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive objectives"))
 def objectives(plugin: Plugins = None) -> None:
     """List the objectives, which clients train with, and their options."""
     load_plugins(plugin)
     print_registry(OBJECTIVES, "what it is")
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive models"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive models"))
 def models(plugin: Plugins = None) -> None:
     """List the models and their options."""
     load_plugins(plugin)
     print_registry(MODELS, "what it is")
 
 
-@app.command(rich_help_panel=METHODS, epilog=example("fedactive backbones"))
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive backbones"))
 def backbones(plugin: Plugins = None) -> None:
     """List the backbones, which turn images into features, and their options."""
     load_plugins(plugin)
     print_registry(BACKBONES, "what it is")
+
+
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive methods"))
+def methods(plugin: Plugins = None) -> None:
+    """List the methods, as published, and the settings that each stands for."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from fedactive.methods import method_class, method_names, settings_of
+
+    load_plugins(plugin)
+    table = Table("method", "what it is", "settings", show_lines=True)
+    for name in method_names():
+        cls, flags = method_class(name), settings_of(name).items()
+        settings = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in flags)
+        table.add_row(name, escape(f"{cls.summary} ({cls.paper})"), escape(settings))
+    Console().print(table)
 
 
 def print_registry(registry: Registry, what: str, selectors: bool = False) -> None:

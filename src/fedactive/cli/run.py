@@ -9,6 +9,7 @@ import typer
 
 from fedactive.cli.options import (
     LABORATORY,
+    METHOD,
     SETTINGS,
     Config,
     Fresh,
@@ -23,6 +24,7 @@ from fedactive.cli.options import (
 )
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import quote
+from fedactive.methods import merge
 
 app = typer.Typer()
 
@@ -31,7 +33,7 @@ app = typer.Typer()
     rich_help_panel=LABORATORY,
     epilog=example("fedactive run --dataset digits --augment none --rounds 3"),
 )
-@with_flags(SETTINGS)
+@with_flags([METHOD, *SETTINGS])
 def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **flags: str | None) -> None:
     """Run one experiment, or resume one that was stopped.
 
@@ -60,7 +62,7 @@ def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **f
     rich_help_panel=LABORATORY,
     epilog=example("fedactive compare --dataset digits --strategy logo,random --rounds 2"),
 )
-@with_flags(SETTINGS)
+@with_flags([METHOD, *SETTINGS])
 def compare(
     config: Config = None,
     plugin: Plugins = None,
@@ -91,7 +93,7 @@ def compare(
         for name, text in flags.items()
         if text is not None
     }
-    values = parse_toml(read_config(config)) | given
+    values = merge(parse_toml(read_config(config)), given)
     workplace = open_workplace(on, values.get("device", "auto"), jobs, plugin or ())
     grid = expand(values | {"device": workplace.device})
     require_data(grid, fresh)

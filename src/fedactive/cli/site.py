@@ -31,7 +31,9 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the site.", metavar="DIR
 @app.command(epilog=example("fedactive site init north --images images --classes classes.txt"))
 def init(
     folder: Folder,
-    images: Annotated[Path, typer.Option(help="Folder of PNG and JPEG files, or a MedMNIST-style .npz.")],
+    images: Annotated[
+        Path, typer.Option(help="Folder of PNG, JPEG and DICOM files, or a MedMNIST-style .npz.")
+    ],
     classes: Annotated[Path, typer.Option(help="File with the name of a class in each line.")],
     name: Annotated[str, typer.Option(help="Name of the site; by default that of its folder.")] = "",
     test: Annotated[
@@ -86,7 +88,10 @@ def annotator(
     ] = False,
     reviewer: Annotated[bool, typer.Option("--reviewer", help="Let them decide disagreements.")] = False,
     lead: Annotated[
-        bool, typer.Option("--lead", help="Let them export and import answers, and decide disagreements.")
+        bool,
+        typer.Option(
+            "--lead", help="Let them export and import answers, decide disagreements, manage people."
+        ),
     ] = False,
 ) -> None:
     """Add a person who labels, and show their token to sign in with: it is shown only once."""

@@ -65,6 +65,18 @@ def print_accuracy(curves: pd.DataFrame, title: str) -> None:
     print_whole(table)
 
 
+def print_section(title: str, frame: pd.DataFrame, note: str) -> None:
+    """Print a section of a benchmark's verdict: its table, if it has rows, and what is to be said of it."""
+    if len(frame):
+        table = Table(title=Text(title), box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for column in frame.columns:
+            table.add_column(str(column), justify="left" if column == frame.columns[0] else "right")
+        for row in frame.itertuples(index=False):
+            table.add_row(*map(Text, row))
+        print_whole(table)
+    Console().print(Text(note if len(frame) else f"{title}: {note}"))
+
+
 def print_paper_table(frame: pd.DataFrame, title: str) -> None:
     """Print a table of `fedactive paper show`, narrower than as CSV."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))

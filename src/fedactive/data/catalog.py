@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class DatasetCard:
     built_in: Callable[[], Parts] | None = None  # reads a dataset that needs no files
     label_until: int = 60  # percent of the pool that the paper labels in total
     unsupported: str = ""  # why it cannot be loaded, as a sentence; empty if it can
+    # Level and width in which pictures of more than 8 bits are seen. Not in repr: sites compare older ones.
+    window: tuple[float, float] | None = field(default=None, repr=False)
 
     @property
     def non_commercial(self) -> bool:

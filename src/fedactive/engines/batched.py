@@ -93,12 +93,15 @@ class BatchedEngine(Engine):
         stack = self.stack(len(jobs), terms, jobs[0].objective)
         plan = plan_steps(jobs, stack.width, self.recipe, self.device)
         stack.load(jobs)
+        watched, epochs = any(job.each_epoch for job in jobs), []
         for epoch in plan:
             for row in epoch:
                 stack.step(row)
-            if stack.stoppable and stack.stop():
+            if watched:
+                epochs.append(stack.copies(len(jobs)))
+            if (stack.stoppable or stack.own_losses) and stack.stop():
                 break
-        return stack.results(jobs)
+        return stack.results(jobs, epochs)
 
     def infer(self, weights: Weights, pixels: Tensor) -> tuple[Tensor, Tensor]:
         if not issubclass(self.kind, KernelStack) or len(pixels) == 0:

@@ -16,7 +16,7 @@ from torch import Tensor
 from fedactive.data.dataset import Dataset
 from fedactive.data.preprocess import Normalise
 from fedactive.evaluation import Evaluation, evaluate
-from fedactive.federated.inference import infer
+from fedactive.federated.inference import infer, infer_dropping
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.weights import Weights
 from fedactive.models import Classifier, ModelSpec
@@ -48,6 +48,11 @@ class Engine(ABC):
         """Compute logits and embeddings of uint8 images under these weights."""
         self.model.load_state_dict(weights)
         return infer(self.model, pixels, self.normalise, self.recipe.precision)
+
+    def infer_dropping(self, weights: Weights, pixels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+        """Compute what `infer` does, with dropout as in training, drawn by the seed."""
+        self.model.load_state_dict(weights)
+        return infer_dropping(self.model, pixels, self.normalise, self.recipe.precision, seed)
 
     def evaluate(self, weights: Weights) -> Evaluation:
         """Evaluate these weights on the dataset's test images."""

@@ -88,6 +88,12 @@ class Lessons:
             guessed, _ = infer(self.teacher, self.images[pool], self.normalise, self.precision)
             self.guesses[pool] = guessed.argmax(1)
 
+    def teach(self, samples: Tensor) -> Tensor:
+        """Return the teacher's logits for these training images, not mirrored."""
+        assert self.teacher is not None
+        pixels = self.images[samples.to(self.images.device)]
+        return infer(self.teacher, pixels, self.normalise, self.precision)[0]
+
     # --- in each step
 
     def prepare(self, batch: Tensor, codes: Tensor, targets: Tensor) -> None:

@@ -25,6 +25,7 @@ from fedactive.federated.inference import autocast, inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.objective import Objective
 from fedactive.federated.objectives.cross_entropy import CrossEntropy
+from fedactive.federated.own_loss import OwnLoss
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import BatchNorm, Classifier
 
@@ -78,7 +79,8 @@ class Stack(ABC):
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
-        self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early
+        self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early, by their accuracy
+        self.own_losses: dict[int, OwnLoss] = {}  # and those that may by their loss
         self.enough = torch.full((width,), torch.inf, device=device)  # the accuracy at which they do
         self.run_step: Callable[[], None] | None = None  # made by the first `load`
         _, channels, *sides = images.shape
@@ -123,11 +125,16 @@ class Stack(ABC):
                 self.layout.pack(job.drift or {}, self.drift[k].zero_())
         if self.start is not None:
             self.start.copy_(self.parameters)
+        self.own_losses.clear()
         self.stoppable = {k: job for k, job in enumerate(jobs) if job.stop_accuracy is not None}
         if self.stoppable:
             ends = [torch.inf if job.stop_accuracy is None else job.stop_accuracy for job in jobs]
             self.enough[: len(jobs)] = torch.tensor(ends, device=self.enough.device)
         self.lessons.load(jobs)
+        for k, job in enumerate(jobs):
+            if job.patience:
+                taught = self.lessons.teach(job.samples) if job.objective.needs_global else None
+                self.own_losses[k] = OwnLoss(job, self.own_logits(k, job), taught)
         self.mu.fill_(jobs[0].proximal)
         self.velocity.zero_()
         self.steps.zero_()
@@ -144,16 +151,27 @@ class Stack(ABC):
         if self.rounded is not self.parameters:
             self.rounded.copy_(self.parameters)
 
-    def results(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
-        count = len(jobs)
-        weights = self.as_weights(
+    def results(
+        self, jobs: Sequence[LocalJob], epochs: Sequence[Sequence[Weights]] = ()
+    ) -> list[LocalResult]:
+        """Return each job's end; `epochs` are copies of all clients after each epoch."""
+        # Reading the steps waits for the device; it is needed only where clients may stop early.
+        early = self.stoppable or self.own_losses
+        steps = self.steps.tolist() if early else [len(job.rates) for job in jobs]
+        results = []
+        for k, (job, weights) in enumerate(zip(jobs, self.copies(len(jobs)), strict=True)):
+            made = steps[k] * job.epochs // len(job.rates)
+            after = tuple(copies[k] for copies in epochs[:made]) if job.each_epoch else ()
+            results.append(LocalResult(weights, steps[k], after))
+        return results
+
+    def copies(self, count: int) -> list[Weights]:
+        """Copy the weights of the first `count` clients as they are now."""
+        return self.as_weights(
             self.parameters[:count].clone(),
             self.statistics[:count].clone(),
             {name: buffer[:count].clone() for name, buffer in self.buffers.items()},
         )
-        # Reading the steps waits for the device; it is needed only where clients may stop early.
-        steps = self.steps.tolist() if self.stoppable else [len(job.rates) for job in jobs]
-        return [LocalResult(w, made) for w, made in zip(weights, steps[:count], strict=True)]
 
     def as_weights(self, parameters: Tensor, statistics: Tensor, buffers: Weights) -> list[Weights]:
         """Make views of each client's tensors, by name, in the model's own order."""
@@ -212,20 +230,25 @@ class Stack(ABC):
     @torch.no_grad()
     def stop(self) -> bool:
         """Stop clients that have learnt their own samples well enough; return whether all have."""
-        self.active &= self.own_accuracy() < self.enough
+        if self.stoppable:
+            self.active &= self.own_accuracy() < self.enough
+        for k, own_loss in self.own_losses.items():
+            self.active[k] &= ~own_loss.is_over(self.own_logits(k, own_loss.job))
         return not bool(self.active.any())
 
     def own_accuracy(self) -> Tensor:
         """Measure the accuracy of each client that may stop early, on its own samples."""
         accuracy = torch.zeros_like(self.enough)
-        device = self.images.device
-        self.model.eval()
         for k, job in self.stoppable.items():
-            parts = job.samples.to(device).split(inference_batch(self.images))
-            logits = torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts])
-            right = (logits.argmax(1) == job.labels.to(device)).sum()
+            right = (self.own_logits(k, job).argmax(1) == job.labels.to(accuracy.device)).sum()
             accuracy[k] = right / len(job.labels)  # on a GPU mean() of 99 in 100 may be below 0.99
         return accuracy
+
+    def own_logits(self, k: int, job: LocalJob) -> Tensor:
+        """Run client k's model on its own samples, not mirrored."""
+        self.model.eval()
+        parts = job.samples.to(self.images.device).split(inference_batch(self.images))
+        return torch.cat([self.logits(self.weights[k], self.images[part]) for part in parts]).float()
 
     def logits(self, weights: Weights, pixels: Tensor) -> Tensor:
         logits: Tensor

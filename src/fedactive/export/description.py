@@ -25,6 +25,9 @@ class Description:
     backbone: str = ""  # the name under which it is registered
     backbone_options: str = ""
     features: int = 0  # how many the backbone makes
+    window: tuple[float, float] | None = (
+        None  # level and width in which pictures of more than 8 bits are seen
+    )
     fedactive: str = __version__
 
     @property
@@ -44,13 +47,17 @@ class Description:
         return (self.features,) if self.backbone else self.input_shape
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        values = asdict(self)
+        if self.window is None:  # earlier versions do not know it
+            del values["window"]
+        return json.dumps(values)
 
     @classmethod
     def from_json(cls, text: str | None, source: str) -> Description:
         """Read what `to_json` wrote; DataError if `source` holds something else."""
         try:
             values = json.loads(text or "")
-            return cls(**values | {key: tuple(values[key]) for key in ("classes", "input_shape")})
+            lists = [key for key in ("classes", "input_shape", "window") if key != "window" or key in values]
+            return cls(**values | {key: tuple(values[key]) for key in lists})
         except (ValueError, TypeError, KeyError):
             raise DataError(f"{source}: `fedactive export` did not write this file") from None

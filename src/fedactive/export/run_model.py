@@ -168,6 +168,7 @@ def from_sites(folder: Path, weights: Weights, al_round: int) -> RunModel:
         classes=card.classes,
         input_shape=shape,
         margins=True,
+        window=card.window,
         model=e.model,
         model_options=e.model_options,
         backbone=backbone.name if backbone else "",

@@ -22,6 +22,7 @@ from fedactive.data.soundness import guarded
 from fedactive.errors import DataError
 from fedactive.export.description import Description
 from fedactive.files import expand_home
+from fedactive.sites.site.deep import Deep
 from fedactive.sites.site.image_files import find_images
 from fedactive.sites.site.pictures import fit, see
 
@@ -63,7 +64,7 @@ def of_path(path: Path, wanted: Description) -> Iterator[Sample]:
     for name, why in refused:
         warn_left_out(path / name, why)
     if not found:
-        raise DataError(f"{path}: there is no image in this folder (png, jpg)")
+        raise DataError(f"{path}: there is no image in this folder (png, jpg, dcm)")
     for file in found:
         yield of_file(path / file.relative_to(path.resolve()), wanted)
 
@@ -107,11 +108,11 @@ def of_array(where: str, array: NDArray[Any], wanted: Description) -> list[Sampl
     return [Sample(f"{where}{k}", lambda k=k: read(k)) for k in range(len(array))]  # type: ignore[misc]
 
 
-def to_shape(picture: Image.Image, wanted: Description) -> Tensor:
+def to_shape(picture: Image.Image | Deep, wanted: Description) -> Tensor:
     """Scale a picture as those were that the model was trained on."""
     channels, height, width = wanted.input_shape
     shape = (channels, height, width) if wanted.margins else (channels, picture.height, picture.width)
-    pixels = torch.from_numpy(fit(picture, shape).copy())
+    pixels = torch.from_numpy(fit(picture, shape, wanted.window).copy())
     return resize(pixels[None], (height, width))[0]
 
 

@@ -51,4 +51,10 @@ def takes(description: Description, ending: str) -> str:
         text += (
             ", as here. " if ending == ".safetensors" else ": do that first, as `fedactive predict` does. "
         )
+    if d.window:
+        level, wide = d.window
+        text += f"Pictures of more than 8 bits were seen in the window of level {level:g} and width {wide:g}"
+        text += (
+            ", as `fedactive predict` sees them. " if ending == ".safetensors" else ": apply that before. "
+        )
     return text + f"They are stretched to {width}x{height} pixels and normalised."

@@ -81,6 +81,7 @@ class Algorithm(ABC):
     paper: ClassVar[str]
 
     models: ClassVar[tuple[str, ...]] = ()  # the models that it trains; by default any
+    steps: ClassVar[bool] = True  # do clients train by steps, so that there are models of local training?
     objectives: ClassVar[tuple[str, ...]] = ()  # that clients may train with; by default any
     fl_rounds: ClassVar[int | None] = None  # that it needs in an AL round; by default as many as were chosen
 

@@ -19,6 +19,7 @@ class ClosedForm(Algorithm):
 
     models = ("linear",)
     objectives = ("cross_entropy",)  # the default: there are no steps to train with
+    steps = False
     fl_rounds = 1  # a second one would send the same sums
 
     @abstractmethod

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedactive.data.preprocess import Normalise
 from fedactive.models.classifier import Classifier
+from fedactive.models.spec import seed_generators
 
 # Pixels at a time. On a GPU: enough to keep it busy. On a CPU: so few that their maps stay in the cache of a
 # core from one layer to the next, which is more than twice as fast as large batches.
@@ -33,6 +34,24 @@ def infer(model: Classifier, inputs: Tensor, normalise: Normalise, precision: st
     parts = inputs.split(inference_batch(inputs)) if len(inputs) else (inputs,)
     threads = torch.get_num_threads() if inputs.device.type == "cpu" else 1
     outputs = map_on_threads(run, parts, threads) if min(threads, len(parts)) > 1 else map(run, parts)
+    logits, embeddings = zip(*outputs, strict=True)
+    return torch.cat(logits), torch.cat(embeddings)
+
+
+@torch.inference_mode()
+def infer_dropping(
+    model: Classifier, inputs: Tensor, normalise: Normalise, precision: str, seed: int
+) -> Outputs:
+    """Compute what `infer` does with dropout as in training; BatchNorm uses its running statistics."""
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
+    outputs = []
+    with seed_generators(seed, inputs.device), autocast(inputs.device, precision):
+        for part in inputs.split(inference_batch(inputs)) if len(inputs) else (inputs,):
+            y, z = model(normalise(part))
+            outputs.append((y.float(), z.float()))
     logits, embeddings = zip(*outputs, strict=True)
     return torch.cat(logits), torch.cat(embeddings)
 

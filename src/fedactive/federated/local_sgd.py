@@ -22,6 +22,7 @@ from fedactive.federated.inference import autocast, infer
 from fedactive.federated.lesson import Lesson
 from fedactive.federated.objective import Objective
 from fedactive.federated.objectives.cross_entropy import CrossEntropy
+from fedactive.federated.own_loss import OwnLoss
 from fedactive.federated.weights import Weights
 from fedactive.models.classifier import Classifier
 from fedactive.models.spec import seed_generators
@@ -51,6 +52,8 @@ class LocalJob:
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
+    patience: int = 0  # end after so many epochs without a lower loss on the job's own samples; 0: do not
+    each_epoch: bool = False  # return the weights after each epoch, too
     objective: Objective = CrossEntropy()  # noqa: RUF009 - it has no state
     fl_round: int = 0  # as the objective sees it
     teacher: Weights | None = None  # the global model, if the objective needs its outputs
@@ -61,6 +64,7 @@ class LocalJob:
 class LocalResult:
     weights: Weights
     steps: int  # SGD steps made; fewer than planned after an early stop
+    epochs: tuple[Weights, ...] = ()  # the weights after each epoch, if the job asks for them
 
 
 @lru_cache  # the same for many clients and rounds
@@ -101,7 +105,12 @@ def descend(
     flips = mirrored(job.shuffle, job.epochs, count, device)
     lesson = Lesson(model, images, normalise, recipe.precision, job)
 
-    step = 0
+    def ask(who: Classifier) -> Tensor:
+        return infer(who, pixels, normalise, recipe.precision)[0]
+
+    if job.patience:
+        own_loss = OwnLoss(job, ask(model), ask(lesson.teacher) if job.objective.needs_global else None)
+    step, epochs = 0, []
     for epoch in range(job.epochs):
         model.train()
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
@@ -121,9 +130,16 @@ def descend(
                     v = velocity[name].mul_(recipe.momentum).add_(g)
                     w.sub_(v, alpha=job.rates[step])
             step += 1
+        if job.each_epoch:
+            epochs.append(copy_of(model))
         if job.stop_accuracy is not None:
-            logits, _ = infer(model, pixels, normalise, recipe.precision)
-            right = (logits.argmax(1) == labels).sum().item()
+            right = (ask(model).argmax(1) == labels).sum().item()
             if right / len(labels) >= job.stop_accuracy:  # in double precision, as the limit is
                 break
-    return LocalResult({name: value.detach().clone() for name, value in model.state_dict().items()}, step)
+        if job.patience and bool(own_loss.is_over(ask(model))):
+            break
+    return LocalResult(copy_of(model), step, tuple(epochs))
+
+
+def copy_of(model: Classifier) -> Weights:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}

@@ -31,10 +31,11 @@ from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, Update, state_to_device
 from fedactive.federated.weights import Weights
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Query, QueryPhase, average
 from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
+from fedactive.memory import Memory
 from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES, STRATEGIES
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
@@ -51,11 +52,14 @@ class FlowerSimulation(Simulation):
         # The experiment for a worker: it runs elsewhere, with a core or a GPU of its own.
         self.remote = replace(with_whole_paths(experiment), workers=1, device=engine.device.type)
 
-    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        if weights is None or STRATEGIES[self.experiment.strategy].coordinated:
-            return super().query(al_round, weights)  # here, where all clients are
+    def query(self, al_round: int, weights: Weights | None, agreed: list[float] | None = None) -> QueryPhase:
+        strategy = STRATEGIES[self.experiment.strategy]
+        if weights is None or strategy.coordinated:
+            return super().query(al_round, weights, agreed)  # here, where all clients are
         everyone = range(self.clients)
-        phases: list[QueryPhase] = self.send("query", everyone, Server(weights), al_round)
+        if strategy.numbers and agreed is None:
+            agreed = average(self.send("query.summary", everyone, Server(weights), al_round))
+        phases: list[QueryPhase] = self.send("query", everyone, Server(weights), al_round, agreed=agreed)
         seconds: dict[str, float] = {}
         for phase in phases:  # summed over clients, as if they worked one after the other
             for name, value in phase.seconds.items():
@@ -64,6 +68,7 @@ class FlowerSimulation(Simulation):
             [Query(k, q.samples, q.scores) for k, phase in enumerate(phases) for q in phase.queries],
             [evaluation for phase in phases for evaluation in phase.local_only],
             seconds,
+            agreed,
         )
 
     def train(
@@ -71,20 +76,30 @@ class FlowerSimulation(Simulation):
     ) -> list[Update]:
         updates = []
         replies = self.send("train", participants, self.algorithm.client_view(server), al_round, fl_round)
-        for k, (own, update) in zip(participants, replies, strict=True):
-            self.members[k].remember(state_to_device(own, self.engine.device))
+        for k, (own, learnt, update) in zip(participants, replies, strict=True):
+            member = self.members[k]
+            member.remember(state_to_device(own, self.engine.device))
+            member.memory = member.memory.add(learnt)
             updates.append(update.to(self.engine.device))
         return updates
 
     def send(
-        self, kind: str, clients: Iterable[int], sent: Server, al_round: int, fl_round: int = 0
+        self,
+        kind: str,
+        clients: Iterable[int],
+        sent: Server,
+        al_round: int,
+        fl_round: int = 0,
+        agreed: list[float] | None = None,
     ) -> list[Any]:
         """Send a task to the workers of these clients; return their answers in the same order."""
         plain = sent.to(CPU)
-        tasks = {
-            k: Task(replace(self.members[k].at_rest(), experiment=self.remote), plain, al_round, fl_round)
-            for k in clients
-        }
+        tasks = {}
+        for k in clients:
+            # What a client remembers is for queries. To training only what it learns anew is added.
+            own = replace(self.members[k], memory=Memory()) if kind == "train" else self.members[k]
+            client = replace(own.at_rest(), experiment=self.remote)
+            tasks[k] = Task(client, plain, al_round, fl_round, agreed)
         return self.flower.ask(kind, tasks)
 
 

@@ -24,6 +24,7 @@ from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, State, Update, state_to_device
 from fedactive.federation import QueryPhase
 from fedactive.laboratory.inputs import load_inputs
+from fedactive.memory import Memory, to_device
 
 
 @dataclass(frozen=True)
@@ -34,25 +35,35 @@ class Task:
     server: Server  # as clients see it
     al_round: int
     fl_round: int = 0
+    agreed: list[float] | None = None  # the mean of what clients said of themselves
 
 
 def query(task: Task) -> QueryPhase:
     """Query for the client; the answer calls it client 0."""
     client, engine, server = wake(task)
-    return client.query(engine, task.al_round, server.weights)
+    return client.query(engine, task.al_round, server.weights, task.agreed)
 
 
-def train(task: Task) -> tuple[State, Update]:
-    """Train the client; return its own new state and its update."""
+def summarise(task: Task) -> list[float] | None:
+    """Return what the strategy has the client say of itself."""
+    client, engine, server = wake(task)
+    return client.summarise(engine, task.al_round, server.weights)
+
+
+def train(task: Task) -> tuple[State, Memory, Update]:
+    """Train the client; return its own new state, what it is to remember, and its update."""
     client, engine, server = wake(task)
     update = client.train(engine, server, task.al_round, task.fl_round)
-    return client.at_rest().own, update.to(CPU)
+    resting = client.at_rest()
+    return resting.own, resting.memory, update.to(CPU)
 
 
 def wake(task: Task) -> tuple[Client, Engine, Server]:
     """Return the task's client, an engine to serve it, and the server's state on the engine's device."""
     engine = engine_of(task.client.experiment)
-    client = replace(task.client, own=state_to_device(task.client.own, engine.device))
+    own = state_to_device(task.client.own, engine.device)
+    (memory,) = to_device([task.client.memory], engine.device)
+    client = replace(task.client, own=own, memory=memory)
     return client, engine, task.server.to(engine.device)
 
 
@@ -86,4 +97,5 @@ def make_handler(work: Callable[[Task], object]) -> Callable[[Message, Context],
 
 app = ClientApp()
 app.query()(make_handler(query))
+app.query("summary")(make_handler(summarise))
 app.train()(make_handler(train))

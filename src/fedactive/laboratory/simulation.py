@@ -11,10 +11,13 @@ from fedactive.client import query_together, train_together
 from fedactive.engines.engine import Engine
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
+from fedactive.federated.algorithm import Server, Update, make_algorithm, state_to_device
 from fedactive.federated.weights import Weights, to_device
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.laboratory.split import Split
+from fedactive.memory import Memory
+from fedactive.memory import to_device as memories_to_device
+from fedactive.pools import require_dropout
 from fedactive.randomness import Randomness
 
 
@@ -27,13 +30,14 @@ class Simulation:
         self.members = split.clients(experiment)
         self.clients = len(self.members)
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
+        require_dropout(self.members[0].strategy, engine.spec)
         self.parameters = [name for name, _ in engine.model.named_parameters()]
         self.oracle = engine.dataset.train_labels.cpu()  # no other code sees labels before they are queried
 
     # --- the active learning step
 
-    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
-        return query_together(self.members, self.engine, al_round, weights)
+    def query(self, al_round: int, weights: Weights | None, agreed: list[float] | None = None) -> QueryPhase:
+        return query_together(self.members, self.engine, al_round, weights, agreed)
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:
         labels = [self.oracle[query.samples] for query in queries]
@@ -53,6 +57,7 @@ class Simulation:
         server = self.algorithm.start_server(to_device(weights, self.engine.device), self.parameters)
         for client in self.members:
             client.remember(self.algorithm.client_start(self.algorithm.client_view(server)))
+            client.memory = Memory()
         return server
 
     def train(
@@ -66,10 +71,12 @@ class Simulation:
 
     # --- the checkpoint
 
-    def snapshot(self) -> list[State]:
-        return [client.own for client in self.members]
+    def snapshot(self) -> list[Kept]:
+        return [Kept(client.own, client.memory) for client in self.members]
 
-    def restore(self, server: Server, snapshot: list[State]) -> Server:
-        for client, own in zip(self.members, snapshot, strict=True):
-            client.remember(state_to_device(own, self.engine.device))
+    def restore(self, server: Server, snapshot: list[Kept]) -> Server:
+        memories = memories_to_device([kept.memory for kept in snapshot], self.engine.device)
+        for client, kept, memory in zip(self.members, snapshot, memories, strict=True):
+            client.remember(state_to_device(kept.own, self.engine.device))
+            client.memory = memory
         return replace(server.to(self.engine.device), parameters=tuple(self.parameters))

@@ -17,8 +17,8 @@ import pandas as pd
 import scipy
 
 from fedactive.analysis.significance import t_score
-from fedactive.paper.archive import Archive
 from fedactive.paper.tables import Cell, by_seed, cells
+from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
 HELD, NOT_HELD, NOT_TESTABLE = "held", "not held", "not testable"

@@ -14,9 +14,9 @@ import pandas as pd
 from fedactive.analysis.significance import AVERAGE, penalty_matrix, winning_rate, winning_rates
 from fedactive.errors import unknown_name
 from fedactive.experiment import Experiment
-from fedactive.paper.archive import Archive
 from fedactive.paper.settings import CATEGORIES, COMPARED, all_settings
 from fedactive.paper.tables import cells
+from fedactive.record.archive import Archive
 
 RATES = ["global_wins", "local_wins", "gap"]
 

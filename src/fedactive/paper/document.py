@@ -13,23 +13,21 @@ the paper's claims with our verdicts; before the first of these stands the rule 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fedactive.analysis.document import fill_blocks
+from fedactive.analysis.markdown import to_markdown
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.paper.archive import Archive, precisions, shared_precision
 from fedactive.paper.claims import claims, explain_rule
 from fedactive.paper.figures import NoRunsError, curves_of
-from fedactive.paper.markdown import NO_RUNS, claims_table, curves_table, side_by_side, to_markdown
+from fedactive.paper.markdown import NO_RUNS, claims_table, curves_table, side_by_side
+from fedactive.paper.precision import precisions, shared_precision
 from fedactive.paper.reproduce import show
 from fedactive.paper.settings import all_settings
+from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
-BEGIN = r"<!-- (?P<kind>table|setting|claims):"
-BLOCK = re.compile(
-    rf"(?P<begin>{BEGIN}(?P<words>[^\n]*)-->\n)(?P<content>(?:(?!<!-- ).)*)(?P<end><!-- end -->)", re.DOTALL
-)
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "until": float,
     "seeds": int,
@@ -46,22 +44,15 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 def fill(document: str, runs: Iterable[StoredRun]) -> str:
     """Return the document with everything between such comments made anew from these runs."""
     runs = list(runs)
-    makers = {"table": make_table, "setting": make_setting, "claims": make_claims}
-
-    def make(block: re.Match[str]) -> str:
-        try:
-            content = makers[block["kind"]](block["words"].split(), runs)
-        except UserError as error:
-            raise UserError(f"{block['begin'].strip()}: {error}") from None
-        if block.start() == document.find("<!-- claims:"):  # only before the first
-            content = f"{explain_rule()}\n{content}"
-        return block["begin"] + content + block["end"]
-
-    filled, blocks = BLOCK.subn(make, document)
-    if not blocks or blocks < len(re.findall(BEGIN, document)):
-        which = "no" if not blocks else "one without an end among its"
-        raise UserError(f"the document has {which} '<!-- table: NAME -->' ... '<!-- end -->' to fill")
-    return filled
+    rules = iter([f"{explain_rule()}\n"])  # only before the first table of claims
+    return fill_blocks(
+        document,
+        {
+            "table": lambda words: make_table(words, runs),
+            "setting": lambda words: make_setting(words, runs),
+            "claims": lambda words: next(rules, "") + make_claims(words, runs),
+        },
+    )
 
 
 def make_table(words: list[str], runs: list[StoredRun]) -> str:

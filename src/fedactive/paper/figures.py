@@ -16,7 +16,6 @@ from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
 from fedactive.paper import FIGURES
-from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
     Imbalance,
@@ -31,6 +30,7 @@ from fedactive.paper.drawings import (
 )
 from fedactive.paper.settings import COMPARED, all_settings
 from fedactive.paper.tables import cells, table
+from fedactive.record.archive import Archive
 
 LETTERS = {"global": "G", "local": "L"}  # whose model chooses, as in the paper's tables
 

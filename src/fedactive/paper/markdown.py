@@ -1,4 +1,4 @@
-"""Our tables as Markdown. Bold marks what needs an explanation: a number far off, a claim not held."""
+"""The paper's tables as Markdown. Bold marks what needs explaining: a number far off, a claim not held."""
 
 from __future__ import annotations
 
@@ -6,24 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from fedactive.analysis.markdown import format_mean, to_markdown
 from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE
 
 TOLERANCE = 1.5  # points of accuracy by which a number may differ from the paper's
 NO_RUNS = "There are no runs of this table.\n"
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
-
-
-def to_markdown(frame: pd.DataFrame) -> str:
-    head = [str(column).replace("_", " ") for column in frame.columns]
-    rows = [[format_value(value) for value in row] for row in frame.itertuples(index=False)]
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def format_value(value: Any) -> str:
-    if pd.isna(value):
-        return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def side_by_side(table: pd.DataFrame, *, accuracy: bool) -> str:
@@ -107,8 +95,3 @@ def format_verdict(claim: Any) -> str:
     paper = f", paper {claim.paper:+.{digits}f}" if pd.notna(claim.paper) else ""
     ours = format_mean(claim.ours, claim.error, claim.seeds, digits, sign="+")
     return f"{'**not held**' if claim.verdict == NOT_HELD else claim.verdict}: {ours}{paper}"
-
-
-def format_mean(mean: float, spread: float, seeds: int, digits: int, sign: str = "") -> str:
-    """Write `66.91 ± 0.20 (4)`; one seed has no spread."""
-    return f"{mean:{sign}.{digits}f}" + (f" ± {spread:.{digits}f}" if seeds > 1 else "") + f" ({seeds})"

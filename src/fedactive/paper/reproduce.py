@@ -1,11 +1,10 @@
-"""Every table and figure of the paper by name: which runs it needs, which are still to do, what they show."""
+"""Every table and figure of the paper by name: which runs it needs, and what they show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,11 +12,10 @@ import pandas as pd
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import TABLES
-from fedactive.paper.archive import Archive
 from fedactive.paper.comparison import observation, penalty
 from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS
 from fedactive.paper.tables import PRINTED, Cell, cells, stop_at, table
-from fedactive.record.finding import runs_in
+from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
 
@@ -63,19 +61,6 @@ def with_values(wanted: list[Experiment], field: str, chosen: Sequence[float] | 
         if value not in known:
             raise ConfigurationError(f"{field}s", value, " or ".join(f"{v:g}" for v in known) + " here")
     return [e for e in wanted if chosen is None or getattr(e, field) in chosen]
-
-
-def remaining(wanted: Iterable[Experiment]) -> list[Experiment]:
-    """List those for which no run in their runs folder has got far enough, even if it was to go further."""
-    archives: dict[Path, Archive] = {}
-    missing = []
-    for experiment in wanted:
-        where = experiment.runs_dir
-        if where not in archives:
-            archives[where] = Archive(runs_in(where).runs if where.exists() else [])  # it may be made later
-        if not archives[where].reaches(experiment):
-            missing.append(experiment)
-    return missing
 
 
 def show(

@@ -18,8 +18,8 @@ from fedactive.analysis.diversity import global_emd_in, local_emd_in
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
-from fedactive.paper.archive import Archive
 from fedactive.paper.settings import COMPARED, all_settings, paper_experiment
+from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
 PRINTED = {  # the tables with printed numbers, and their files

@@ -13,7 +13,11 @@ import torch
 from torch import Tensor
 
 from fedactive.query.pool import Outputs, Pool
-from fedactive.query.strategy import MODEL_ROLES, Strategy
+from fedactive.query.roles import COMMITTEES, MODEL_ROLES
+from fedactive.query.strategy import Strategy, summary_of
+
+MEMBERS = 3  # models of a committee in a pool that is made for a test
+MOST_NUMBERS = 16  # that a client may tell the server: a summary, not data
 
 
 def make_pool(
@@ -32,21 +36,44 @@ def make_pool(
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=rng)
 
+    def outputs() -> Outputs:
+        y, z = normal(n, classes) * 2, normal(n, dimensions)
+        return Outputs(y if logits is None else logits, z if embeddings is None else embeddings)
+
     unlabelled, known, heads = {}, {}, {}
     for model in MODEL_ROLES:
-        y, z = normal(n, classes) * 2, normal(n, dimensions)
-        unlabelled[model] = Outputs(y if logits is None else logits, z if embeddings is None else embeddings)
+        unlabelled[model] = outputs()
         known[model] = Outputs(normal(labelled, classes), normal(labelled, dimensions))
         heads[model] = (normal(classes, dimensions), normal(classes))
-    labels = torch.randint(classes, (labelled,), generator=rng)
-    return Pool(n, classes, labels, unlabelled.__getitem__, known.__getitem__, heads.__getitem__)
+    several = {name: [outputs() for _ in range(MEMBERS)] for name in COMMITTEES}
+    labels = torch.randint(classes, (labelled,), generator=torch.Generator().manual_seed(seed))
+    return Pool(
+        n,
+        classes,
+        labels,
+        unlabelled.__getitem__,
+        known.__getitem__,
+        heads.__getitem__,
+        lambda name: iter(several[name]),
+    )
+
+
+def everything(pool: Pool) -> list[Tensor]:
+    """Return all outputs of all models on the unlabelled samples."""
+    seen = [pool.unlabelled(model) for model in MODEL_ROLES]
+    seen += [outputs for name in COMMITTEES for outputs in pool.each(name)]
+    return [tensor for outputs in seen for tensor in (outputs.logits, outputs.embeddings)]
 
 
 def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) -> list[int]:
     """Check the budget, no repeats, valid positions, finite scores, one answer per seed, no side effects."""
-    seen = {model: pool.unlabelled(model) for model in MODEL_ROLES}
-    before = {model: (o.logits.clone(), o.embeddings.clone()) for model, o in seen.items()}
+    seen = everything(pool)
+    before = [tensor.clone() for tensor in seen]
     global_state = torch.random.get_rng_state()
+    if strategy.numbers:
+        told = summary_of(strategy, pool)
+        assert told == summary_of(strategy, pool), "the same client was summarised in another way"
+        pool.agreed = None if told is None else torch.tensor(told, dtype=torch.float64)
 
     first, again = (strategy.select(pool, budget, torch.Generator().manual_seed(seed)) for _ in range(2))
     chosen: list[int] = first.indices.tolist()
@@ -57,9 +84,8 @@ def check_selection(strategy: Strategy, pool: Pool, budget: int, seed: int = 0) 
     assert bool(torch.isfinite(first.scores).all()), "a score that is not finite"
     assert chosen == again.indices.tolist(), "the same seed gave another answer"
 
-    for model, (logits, z) in before.items():
-        assert torch.equal(seen[model].logits, logits), "logits were changed"
-        assert torch.equal(seen[model].embeddings, z), "embeddings were changed"
+    for tensor, as_it_was in zip(seen, before, strict=True):
+        assert torch.equal(tensor, as_it_was), "logits or embeddings were changed"
     assert torch.equal(global_state, torch.random.get_rng_state()), "torch's global generator was used"
     return chosen
 
@@ -86,6 +112,7 @@ def check_round(strategy: Strategy, sizes: Sequence[int], budget: int) -> None:
 
 def check_contract(strategy: Strategy) -> None:
     """Check every part of the contract; AssertionError says what the strategy breaks."""
+    assert 0 <= strategy.numbers <= MOST_NUMBERS, f"{strategy.numbers} numbers of a client, not a few"
     for n, budget in ((1, 1), (1, 5), (30, 0), (30, 7), (30, 30), (30, 50), (200, 20)):
         for classes in (1, 2, 10):
             check_selection(strategy, make_pool(n, classes, labelled=8), budget)
@@ -114,6 +141,8 @@ def check_contract(strategy: Strategy) -> None:
 
         return ask
 
-    pool.unlabelled, pool.labelled, pool.head = map(spy, (pool.unlabelled, pool.labelled, pool.head))
+    views = (pool.unlabelled, pool.labelled, pool.head, pool.each)
+    pool.unlabelled, pool.labelled, pool.head, pool.each = map(spy, views)
+    summary_of(strategy, pool)
     strategy.select(pool, 5, torch.Generator())
     assert asked <= strategy.needs, f"asked for {sorted(asked)}, declared {sorted(strategy.needs)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +51,8 @@ class Pool:
         unlabelled: Callable[[str], Outputs],
         labelled: Callable[[str], Outputs],
         head: Callable[[str], tuple[Tensor, Tensor]],
+        each: Callable[[str], Iterator[Outputs]] | None = None,
+        agreed: Tensor | None = None,
     ) -> None:
         self.size = size  # unlabelled samples
         self.classes = classes
@@ -58,6 +60,10 @@ class Pool:
         self.unlabelled = unlabelled  # outputs of the model of that name on the unlabelled samples
         self.labelled = labelled  # the same on the labelled samples
         self.head = head  # the last layer of the model of that name: W (C, d) and b (C,)
+        # Outputs of several models on the unlabelled samples, one model at a time: of many models all outputs
+        # together may not fit into memory. They are computed anew each time.
+        self.each: Callable[[str], Iterator[Outputs]] = each or (lambda role: iter(()))
+        self.agreed = agreed  # the mean of what clients said (`Strategy.summarise`); None if nobody did
 
     def __len__(self) -> int:
         return self.size

@@ -7,6 +7,7 @@ needs. `select` is pure: it sees model outputs through the pool, labels nothing 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,8 @@ from fedactive.errors import UserError, unknown_name
 from fedactive.options import option
 from fedactive.query.kernels import top
 from fedactive.query.pool import Outputs, Pool
+from fedactive.query.roles import COMMITTEES, MODEL_ROLES, REMEMBERED
 from fedactive.registry import STRATEGIES
-
-MODEL_ROLES = ("global", "local", "finetuned")  # see Strategy.needs
 
 STRATEGIES.required = ("name", "summary", "paper", "selectors")
 register = STRATEGIES.register
@@ -52,16 +52,26 @@ class Strategy(ABC):
     needs_model: ClassVar[bool] = True
     # True if clients agree on a choice through the server: then the others' pools matter, too.
     coordinated: ClassVar[bool] = False
+    # How many numbers each client tells the server, once in a run (see `summarise`).
+    numbers: ClassVar[int] = 0
 
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """The models whose outputs `select` asks the pool for, among
+        """The models whose outputs `select` asks the pool for, by their names in `query/roles.py`."""
 
-        - "global": the federated model;
-        - "local": trained on the client's own labels only, from scratch;
-        - "finetuned": the global model, trained on the client's own labels.
+    @property
+    def remembers(self) -> frozenset[str]:
+        """The models among them that clients keep from training."""
+        return self.needs & REMEMBERED
+
+    def summarise(self, pool: Pool) -> Tensor | None:
+        """Return `numbers` values that say something of this client; None if it has nothing to say.
+
+        They leave the client. At the first query with a model the server takes the mean over all clients,
+        each with the same weight, and from then on every pool has it as `agreed`.
         """
+        return None
 
     @abstractmethod
     def select(self, pool: Pool, budget: int, rng: torch.Generator) -> Selection:
@@ -167,6 +177,20 @@ def require_contract(strategy: Strategy, chosen: Selection, size: int, budget: i
         )
 
 
+def summary_of(strategy: Strategy, pool: Pool) -> list[float] | None:
+    """Return what the client tells the server, checked: as many numbers as declared, all finite."""
+    told = strategy.summarise(pool) if strategy.numbers else None
+    if told is None:
+        return None
+    values: list[float] = told.detach().double().flatten().tolist()
+    if len(values) != strategy.numbers or not all(map(math.isfinite, values)):
+        raise UserError(
+            f"strategy {strategy.name} summarised a client as {values}; "
+            f"it declares numbers = {strategy.numbers}, and each must be finite"
+        )
+    return values
+
+
 def parameter(default: Any, choices: Iterable[Any], help: str) -> Any:
     """Declare an option with a few values, as older strategies do; new ones use `option`."""
     return option(default, help, choices=choices)
@@ -180,9 +204,10 @@ def make_strategy(name: str, selector: str, options: str = "") -> Strategy:
 
 def require_known_models(strategy: Strategy) -> None:
     """ConfigurationError if a strategy needs a model that does not exist."""
+    known = MODEL_ROLES | COMMITTEES
     for model in strategy.needs:
-        if model not in MODEL_ROLES:
-            raise unknown_name(f"needs of strategy {strategy.name}", model, MODEL_ROLES)
+        if model not in known:
+            raise unknown_name(f"needs of strategy {strategy.name}", model, known)
 
 
 STRATEGIES.validate = require_known_models

@@ -225,9 +225,14 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
 
 
 def first_round_file(experiment: Experiment) -> Path:
-    """Return the file of the shared state after AL round 1, which depends on all but the strategy."""
+    """Return the file of the shared state after AL round 1.
+
+    It depends on all but the strategy, and on the models that clients remember for the strategy.
+    """
     common = replace(experiment, strategy="random", selector="auto", strategy_options="")
-    return experiment.runs_dir / ".first-rounds" / f"{common.hash}.pt"
+    strategy = STRATEGIES.make(experiment.strategy, experiment.strategy_options, selector=experiment.selector)
+    name = "-".join([common.hash, *sorted(strategy.remembers)])
+    return experiment.runs_dir / ".first-rounds" / f"{name}.pt"
 
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:

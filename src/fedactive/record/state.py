@@ -18,7 +18,8 @@ from fedactive.experiment import LAST_FL_ROUNDS
 from fedactive.federated.algorithm import Server, state_to_device
 from fedactive.federated.algorithm import State as AlgorithmState
 from fedactive.federated.weights import Weights
-from fedactive.federation import Query, QueryPhase
+from fedactive.federation import Kept, Query, QueryPhase
+from fedactive.memory import Memory, to_device
 from fedactive.record.schema import METRICS, measure, metrics_columns
 
 
@@ -27,7 +28,8 @@ class State:
     al_round: int = 1  # the AL round that is going on, counted from 1
     fl_round: int = 0  # FL rounds of it that are done
     server: Server | None = None
-    clients: list[AlgorithmState] = field(default_factory=list)  # the algorithm's own, on each client
+    clients: list[Kept] = field(default_factory=list)
+    agreed: list[float] | None = None  # the mean of what clients said of themselves, from then on
     queries: list[tuple[int, Query, Tensor]] = field(default_factory=list)  # AL round, query, its labels
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class State:
                 {"al_round": al_round - 1, "model": "local", "client": client, **measure(evaluation)}
             )
         self.add_seconds(al_round, phase.seconds)
+        self.agreed = phase.agreed if phase.agreed is not None else self.agreed
 
     def add_evaluation(self, al_round: int, fl_round: int, evaluation: Evaluation) -> None:
         row = {"al_round": al_round, "fl_round": fl_round + 1, "model": "global", **measure(evaluation)}
@@ -105,7 +108,9 @@ class State:
     def to_plain(self) -> dict[str, Any]:
         cpu = torch.device("cpu")  # a run begun on a GPU may go on without one
         plain = dict(vars(self))
-        plain["clients"] = [state_to_device(own, cpu) for own in self.clients]
+        plain["clients"] = [state_to_device(kept.own, cpu) for kept in self.clients]
+        memories = to_device([kept.memory for kept in self.clients], cpu)
+        plain["memories"] = [memory.to_plain() for memory in memories]
         server = self.server.to(cpu) if self.server else None
         plain["server"] = {"weights": server.weights, "state": server.state} if server else None
         plain["queries"] = [(r, vars(query), labels) for r, query, labels in self.queries]
@@ -113,14 +118,19 @@ class State:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> State:
+        plain = dict(plain)
+        memories = [Memory(**memory) for memory in plain.pop("memories", [])]  # none before they were kept
         state = cls(**plain)
+        owns: list[AlgorithmState] = plain["clients"]
         if server := plain["server"]:
             # In checkpoints of version 0.1, SCAFFOLD's variates are the state itself, not a group of it.
             old = "control" in server
             state.server = Server(
                 server["weights"], state=as_control_group(server["control"]) if old else server["state"]
             )
-            state.clients = [as_control_group(own) if old else own for own in plain["clients"]]
+            owns = [as_control_group(own) if old else own for own in plain["clients"]]
+        memories = memories or [Memory() for _ in owns]
+        state.clients = [Kept(own, memory) for own, memory in zip(owns, memories, strict=True)]
         state.queries = [(r, Query(**query), labels) for r, query, labels in plain["queries"]]
         return state
 

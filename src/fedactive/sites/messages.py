@@ -5,6 +5,7 @@ reply holds weights, counts and metrics, and nothing else.
 
     hello           how many images do you hold, and do our classes agree?
     embed           turn your images into features by the run's backbone: what do they add up to?
+    summary         here is the global model: what few numbers does the strategy have you say of yourself?
     query           here is the global model: train your local-only model, choose, ask your people for labels
     label_status    how far are your people? (close = 1: the round is over, what comes now is for the next)
     train           here is the global model: train it on your labels and send back the result
@@ -22,7 +23,7 @@ from fedactive import __version__
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 
-KINDS = ("hello", "embed", "query", "label_status", "train", "evaluate")
+KINDS = ("hello", "embed", "summary", "query", "label_status", "train", "evaluate")
 
 # All that a site says about a failure: its own log has the rest, which may name files and people.
 FAILED = "failed, see the log of the site"

@@ -11,6 +11,7 @@ from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.progress import make_progress
+from fedactive.methods import with_method
 from fedactive.options import check, options_of, parse
 from fedactive.query.strategy import make_strategy
 from fedactive.record.run_folder import require_same_origin, set_aside_outdated
@@ -31,10 +32,10 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
             raise ConfigurationError(item.name, axes[item.name], "one value: all would be the same run")
         for value in axes.get(item.name, []):
             check(item, parse([item], {item.name: value})[item.name])
-    shared = {registry.kind: known_options(registry, axes) for registry in REGISTRIES}
+    combinations = [with_method(dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
+    shared = {registry.kind: known_options(registry, combinations) for registry in REGISTRIES}
     experiments: dict[str, Experiment] = {}
-    for combination in product(*axes.values()):
-        chosen = dict(zip(axes, combination, strict=True))
+    for chosen in combinations:
         strategy = STRATEGIES[str(chosen.get("strategy", Experiment.strategy))]
         if len(strategy.selectors) == 1:
             chosen.pop("selector", None)
@@ -49,9 +50,9 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
     return list(experiments.values())
 
 
-def known_options(registry: Registry, axes: Mapping[str, list[Any]]) -> set[str]:
+def known_options(registry: Registry, combinations: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the names of the options that something in the grid has."""
-    names = axes.get(registry.kind, [getattr(Experiment, registry.kind)])
+    names = {chosen.get(registry.kind, getattr(Experiment, registry.kind)) for chosen in combinations}
     return {item.name for name in names for item in options_of(registry[str(name)])}
 
 

@@ -46,6 +46,10 @@ def weights_of(folder):
         {"strategy": "logo", "algorithm": "fedavg"},
         {"strategy": "entropy", "selector": "local", "algorithm": "scaffold"},
         {"strategy": "badge", "algorithm": "fedprox", "init": "continue", "participation": 0.7},
+        {"strategy": "tmfal", "participation": 0.7},
+        {"strategy": "chase", "local_epochs": 3, "algorithm": "scaffold"},
+        {"strategy": "ksas", "participation": 0.4},
+        {"strategy": "fairfal"},
     ],
     ids=lambda changes: changes["strategy"],
 )

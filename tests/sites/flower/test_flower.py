@@ -46,7 +46,7 @@ from support.recorded_rehearsal import RecordedRehearsal
 PLAN = """
 dataset = "digits"
 augment = "none"
-strategy = "logo"
+strategy = "fairfal"
 algorithm = "scaffold"
 rounds = 2
 fl_rounds = 2
@@ -140,7 +140,7 @@ def test_no_process_imports_what_lies_in_the_current_directory(rehearsal, finish
 # --------------------------------------------------------------------------------------------- privacy
 
 COUNTS = {"requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all", "images", "samples"}
-METRICS = {"tested", "right", "predicted", "confusion", "loss", "problem"}
+METRICS = {"tested", "right", "predicted", "confusion", "loss", "problem", "summary"}
 
 
 def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finished, experiment):
@@ -155,8 +155,11 @@ def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finis
             assert len(body) < 4000, path
         assert len(headers) < 2000
     assert parts.keys() == {"Message", "RecordDict", "MetricRecord", "ArrayRecord", "Array", "ArrayChunk"}
-    for content in parts["MetricRecord"]:
-        assert MetricRecord.inflate(content).keys() <= COUNTS | METRICS
+    records = [MetricRecord.inflate(content) for content in parts["MetricRecord"]]
+    assert all(record.keys() <= COUNTS | METRICS for record in records)
+    told = [record["summary"] for record in records if "summary" in record]
+    assert len(told) == 3  # once from each site
+    assert all(len(numbers) == 1 and 0 < numbers[0] <= 1 for numbers in told)
     for content in parts["ArrayChunk"]:
         weights = safetensors.torch.load(get_object_body(content, ArrayChunk))
         assert weights.keys() <= model.keys()
@@ -274,7 +277,7 @@ def test_admission_can_be_repeated_and_done_at_the_same_time(rehearsal, finished
 
 def test_a_run_is_stopped_and_goes_on_without_a_site_that_was_dismissed(rehearsal, finished):
     coordinator = rehearsal.coordinator
-    short = PLAN.replace('"logo"', '"random"').replace("rounds = 2", "rounds = 1")
+    short = PLAN.replace('"fairfal"', '"random"').replace("rounds = 2", "rounds = 1")
     plan = coordinator.keep_plan(short)
     folder = coordinator.run_folder(plan)
     with ThreadPoolExecutor() as threads:

@@ -172,7 +172,7 @@ def test_the_log_has_everything_and_only_grows(store):
     assert rows[0] == {
         "id": 1, "annotator": ada.id, "sample": 1, "action": "label", "label": 4, "seconds": 1.5, "final": 0,
         "saw_guess": 1, "undoes": None, "run": "run", "al_round": 3, "strategy": "logo", "key": None,
-        "import": None,
+        "import": None, "comment": None, "gold": 0,
     }  # fmt: skip
     assert (rows[1]["action"], rows[1]["undoes"]) == ("undo", 1)
     for statement in ("UPDATE events SET label = 1", "DELETE FROM events"):
@@ -550,6 +550,9 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
         "DROP INDEX events_of_import",
         "ALTER TABLE events DROP COLUMN import",
         "DROP TABLE imports",
+        "DROP TABLE gold",
+        *(f"ALTER TABLE rounds DROP COLUMN {name}" for name in ("level", "width")),
+        *(f"ALTER TABLE events DROP COLUMN {name}" for name in ("comment", "gold")),
         "PRAGMA user_version = 1",
     ):
         store.database.connection.execute(statement)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.page.app import create_app
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.site.image_pool import ImagePool
+from support.browser import Browser
 from support.small_images import make_images
 
 CLASSES = ("circle", "square", "cross", "none of these")
@@ -33,8 +35,12 @@ class Site:
 
     def show(self, images: ImagePool) -> None:
         """Others than the usual ones."""
+        self.desk(images=images)
+
+    def desk(self, **changes: Any) -> None:
+        """Give the page something else to work with."""
         state = self.server.server.config.app.state
-        state.desk = replace(state.desk, images=images)
+        state.desk = replace(state.desk, **changes)
 
     def token(self, name: str, **roles: bool) -> str:
         if name not in self.tokens:
@@ -84,3 +90,31 @@ def signed_in(site: Site) -> Iterator[Callable[..., httpx.Client]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture(scope="module")
+def idle_browsers():
+    """Chromium takes a second to start: what one test has used, another uses."""
+    idle = []
+    yield idle
+    for browser in idle:
+        browser.close()
+
+
+@pytest.fixture
+def browse(idle_browsers):
+    open_browsers = []
+
+    def make(site, name, width=1280, height=800, lead=False, reviewer=False, **options):
+        browser = idle_browsers.pop() if idle_browsers else Browser()
+        open_browsers.append(browser)
+        browser.open(site.address, width, height, touch=width < 500, **options)
+        browser.type("#token", site.token(name, lead=lead, reviewer=reviewer))
+        browser.click("main button")
+        browser.wait("document.querySelector('.who')")
+        return browser
+
+    yield make
+    for browser in open_browsers:
+        browser.forget()
+        idle_browsers.append(browser)

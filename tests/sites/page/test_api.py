@@ -388,18 +388,18 @@ def test_the_access_log_says_who_saw_and_did_what(site, signed_in):
     assert all(datetime.fromisoformat(one).utcoffset() == timedelta(0) for one in times[1:])
     here, image = "127.0.0.1", "train_images[{}]".format
     assert list(zip(*rows, strict=True)) == [
-        ("person", "address", "deed", "image", "answer"),
-        ("", here, "failed to sign in", "", ""),
-        ("lee", here, "signed in", "", ""),
-        ("ada", here, "signed in", "", ""),
-        ("ada", here, "saw image", image(0), ""),
-        ("ada", here, "saw guess", image(0), ""),
-        ("ada", "", "answered", image(0), "square"),
-        ("ada", "", "answered", image(1), "flag"),
-        ("ada", "", "undid answer", image(1), ""),
-        ("ada", here, "signed out", "", ""),
-        ("bob", here, "signed in", "", ""),
-        ("lee", here, "exported log", "", ""),
+        ("person", "address", "deed", "image", "answer", "about"),
+        ("", here, "failed to sign in", "", "", ""),
+        ("lee", here, "signed in", "", "", ""),
+        ("ada", here, "signed in", "", "", ""),
+        ("ada", here, "saw image", image(0), "", ""),
+        ("ada", here, "saw guess", image(0), "", ""),
+        ("ada", "", "answered", image(0), "square", ""),
+        ("ada", "", "answered", image(1), "flag", ""),
+        ("ada", "", "undid answer", image(1), "", ""),
+        ("ada", here, "signed out", "", "", ""),
+        ("bob", here, "signed in", "", "", ""),
+        ("lee", here, "exported log", "", "", ""),
     ]
     assert signed_in("bob").get("/access-log.csv").status_code == 403
     for statement in ("UPDATE access SET deed = ''", "DELETE FROM access"):

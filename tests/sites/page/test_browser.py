@@ -10,7 +10,8 @@ from PIL import Image
 
 from fedactive.sites.labels.rounds import Counts
 from fedactive.sites.site.read_images import read_images
-from support.browser import Browser, missing
+from support.browser import missing
+from support.labelling import done, shown
 
 # Of ChestX-ray14, and one that is longer than any screen is wide.
 CHEST = (
@@ -30,44 +31,6 @@ new MutationObserver(() => {
 }).observe(document.querySelector(".picture"), {childList: true});
 """
 SAVED = "sessionStorage.length === 0 || Object.values(sessionStorage).every(one => one === '[]')"
-
-
-@pytest.fixture(scope="module")
-def idle_browsers():
-    """Chromium takes a second to start: what one test has used, another uses."""
-    idle = []
-    yield idle
-    for browser in idle:
-        browser.close()
-
-
-@pytest.fixture
-def browse(idle_browsers):
-    open_browsers = []
-
-    def make(site, name, width=1280, height=800, lead=False, reviewer=False, **options):
-        browser = idle_browsers.pop() if idle_browsers else Browser()
-        open_browsers.append(browser)
-        browser.open(site.address, width, height, touch=width < 500, **options)
-        browser.type("#token", site.token(name, lead=lead, reviewer=reviewer))
-        browser.click("main button")
-        browser.wait("document.querySelector('.who')")
-        return browser
-
-    yield make
-    for browser in open_browsers:
-        browser.forget()
-        idle_browsers.append(browser)
-
-
-def shown(browser):
-    """The number of the image on the screen."""
-    source = browser.wait("document.getElementById('image')?.getAttribute('src')")
-    return int(source.rpartition("/")[2])
-
-
-def done(browser, count):
-    browser.wait(f"document.getElementById('done')?.textContent.startsWith('{count} of')")
 
 
 @contextmanager

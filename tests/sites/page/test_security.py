@@ -24,7 +24,7 @@ from fedactive.sites.page.app import create_app
 from fedactive.sites.page.known_hosts import find_known_hosts
 from fedactive.sites.page.server import PageServer
 
-PLACES = ["/images/0", "/api/next", "/api/history", "/api/guess/0"]
+PLACES = ["/images/0", "/images/0/values", "/api/next", "/api/history", "/api/guess/0"]
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def stranger(site):
 def test_nothing_without_a_session(stranger):
     for place in PLACES:
         assert stranger.get(place).status_code == 401
-    for place in ("/", "/overview", "/late", "/disagreements", "/label-studio.json"):
+    for place in ("/", "/overview", "/people", "/late", "/disagreements", "/guide/0/0", "/label-studio.json"):
         answer = stranger.get(place)
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
-    for place in ("/api/answer", "/api/undo", "/api/label-studio"):
+    for place in ("/api/answer", "/api/undo", "/api/gold", "/api/people", "/api/label-studio"):
         assert stranger.post(place, json={"sample": 0, "label": 0}).status_code == 401
     assert stranger.get("/docs").status_code == stranger.get("/openapi.json").status_code == 404
 
@@ -122,7 +122,7 @@ def test_forged_requests_are_refused(site, signed_in):
         {"X-CSRF-Token": "x" * 64},
         {"X-CSRF-Token": other.headers["X-CSRF-Token"]},
     ):
-        for place in ("/api/answer", "/api/undo", "/api/label-studio"):
+        for place in ("/api/answer", "/api/undo", "/api/gold", "/api/people/remove", "/api/label-studio"):
             assert client.post(place, json=given, headers=wrong).status_code == 403
     good = {"X-CSRF-Token": token}
     for foreign in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):

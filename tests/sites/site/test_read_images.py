@@ -76,7 +76,7 @@ def test_what_cannot_be_used_is_named(folder):
     assert pool.report.sentences()[1:] == [
         "text.jpg is left out: it is not a PNG or JPEG image",
         "z.png is left out: the same picture as b.png",
-        "1 file is left out: not .png, .jpg, .jpeg",
+        "1 file is left out: not .png, .jpg, .jpeg, .dcm, .dicom",
     ]
 
 

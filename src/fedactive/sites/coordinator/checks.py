@@ -119,6 +119,18 @@ def read_moments(reply: Reply, features: int, images: int) -> Moments:
     return Moments(counted, sums, squares)
 
 
+def read_summary(reply: Reply, numbers: int) -> list[float] | None:
+    """Read what a site says of itself, which may be nothing; else as many finite numbers as are asked for."""
+    values = reply.values.get("summary")
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(values) != numbers:
+        raise BadReplyError(f"sent a summary that is not of {numbers} numbers")
+    if not all(isinstance(value, float) and math.isfinite(value) for value in values):
+        raise BadReplyError("sent a summary that is not finite")
+    return [float(value) for value in values]
+
+
 LabelCounts = dict[str, int]
 COUNTS = ("requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all")
 

@@ -10,19 +10,17 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from fedactive.backbones.embedding import count_features
-from fedactive.backbones.find import find_backbone
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm
+from fedactive.federated.algorithm import Server, Update, make_algorithm
 from fedactive.federated.weights import Weights
-from fedactive.federation import Query, QueryPhase
-from fedactive.models import ModelSpec
+from fedactive.federation import Kept, Query, QueryPhase
+from fedactive.query import make_strategy
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.best_model import BestModel
 from fedactive.sites.coordinator.checks import (
@@ -40,6 +38,7 @@ from fedactive.sites.coordinator.correspondence import Correspondence, keep_look
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.coordinator.status import Activity, Phase
+from fedactive.sites.coordinator.summary import agree
 from fedactive.sites.messages import Reply, Transport
 from fedactive.sites.moments import FEWEST, standardisation_of, to_text
 
@@ -61,8 +60,9 @@ class Sites:
         self.sites = Correspondence(plan, transport, journal)
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
+        self.numbers = make_strategy(e.strategy, e.selector, e.strategy_options).numbers
         self.algorithm = make_algorithm(e.algorithm, e.algorithm_options)
-        self.spec = ModelSpec(e.model, input_shape(plan), len(plan.images.classes), e.model_options)
+        self.spec = plan.spec
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
         self.counts = [0] * e.clients  # labels of each site, as far as counted
         self.best = BestModel(journal.folder, plan.rules.collapse)
@@ -108,7 +108,7 @@ class Sites:
 
     # --- the active learning step
 
-    def query(self, al_round: int, weights: Weights | None) -> QueryPhase:
+    def query(self, al_round: int, weights: Weights | None, agreed: list[float] | None = None) -> QueryPhase:
         """Ask every site to choose, and wait until its people have labelled, or for the quorum or deadline.
 
         A site that comes back meanwhile is asked then; one that is away when the round ends adds no labels.
@@ -118,6 +118,8 @@ class Sites:
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
         # A clock that is set meanwhile neither ends the round nor prolongs it.
         left = math.inf if deadline is None else min(deadline - time.time(), rules.deadline * 3600)
+        if weights is not None:
+            agreed = agree(self, al_round, weights, begun + left)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
@@ -140,7 +142,8 @@ class Sites:
         for _ in keep_looking():
             # A site whose folder was restored from before this round does not know that it was asked.
             forgetful = update_counts(set(asked), close=False)
-            settings = {"deadline": deadline or 0.0, "overlap": rules.overlap}
+            settings: dict[str, Any] = {"deadline": deadline or 0.0, "overlap": rules.overlap}
+            settings |= {} if agreed is None else {"agreed": agreed}
             replies = self.sites.ask(
                 "query",
                 self.online() - (asked.keys() - forgetful),
@@ -166,6 +169,7 @@ class Sites:
             [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
             [local_only[k] for k in sorted(local_only)] if len(local_only) == self.clients else [],
             {"query and labelling": time.monotonic() - begun},
+            agreed,
         )
 
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:
@@ -264,16 +268,8 @@ class Sites:
         self.journal.set_accuracy(al_round, fl_round, evaluation.accuracy)
         return server, evaluation
 
-    def snapshot(self) -> list[State]:
+    def snapshot(self) -> list[Kept]:
         return []  # each site remembers its own state
 
-    def restore(self, server: Server, snapshot: list[State]) -> Server:
+    def restore(self, server: Server, snapshot: list[Kept]) -> Server:
         return replace(server, parameters=tuple(self.parameters))
-
-
-def input_shape(plan: FieldPlan) -> tuple[int, ...]:
-    """Return the shape of what the model sees: images, or their features."""
-    e, card = plan.experiment, plan.images
-    if e.backbone:
-        return (count_features(find_backbone(e.backbone, e.backbone_options), e.image_size),)
-    return (card.channels, card.size, card.size)

@@ -1,6 +1,7 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
-field.json     the run's name towards the sites, their images, the budget, when rounds of labelling began
+field.json     the run's name towards the sites, their images, the budget, how features are standardised, when
+               rounds of labelling began, the mean of what sites said of themselves
 by_site.json   how the latest global model did at each site
 status.json    how the run is going (see status.py)
 """
@@ -67,6 +68,15 @@ class Journal:
     def decide(self, images: Sequence[int], budget: int, standardisation: str = "") -> None:
         self.decided |= {"images": list(images), "budget": budget}
         self.decided |= {"standardisation": standardisation} if standardisation else {}
+        self.write_decided()
+
+    @property
+    def agreed(self) -> list[float] | None:
+        """The mean of what sites said of themselves for the strategy; None if none had anything to say."""
+        return self.decided.get("agreed")
+
+    def agree(self, mean: list[float] | None) -> None:
+        self.decided["agreed"] = mean
         self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:

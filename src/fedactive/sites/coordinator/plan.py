@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedactive.backbones.embedding import count_features
 from fedactive.backbones.find import find_backbone, is_file
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.federated.algorithm import make_algorithm, sends_more_than_weights
+from fedactive.models import ModelSpec
 from fedactive.options import check_all, option, options_of, parse, write_toml
+from fedactive.pools import require_dropout
+from fedactive.query import make_strategy
 from fedactive.registry import STRATEGIES
 from fedactive.sites.card import read_card
 
@@ -90,6 +94,9 @@ class FieldPlan:
             if STRATEGIES[getattr(e, field)].coordinated:
                 allowed = "a strategy with which each site chooses by itself, between sites"
                 raise ConfigurationError(field, getattr(e, field), allowed)
+        strategy = make_strategy(e.strategy, e.selector, e.strategy_options)
+        if "dropout" in strategy.needs:  # else `spec` would load a backbone for nothing
+            require_dropout(strategy, self.spec)
         if rules.noise and not rules.clip:
             raise ConfigurationError("noise", rules.noise, "0 without clip, by which it is measured")
         algorithm = make_algorithm(e.algorithm, e.algorithm_options)
@@ -102,6 +109,15 @@ class FieldPlan:
         """Return the card of the images that the run is about: their form and their classes."""
         assert self.experiment.card is not None  # or this would not be a plan
         return self.experiment.card
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the model is and what it sees: images, or their features."""
+        e, images = self.experiment, self.images
+        shape: tuple[int, ...] = (images.channels, images.size, images.size)
+        if e.backbone:
+            shape = (count_features(find_backbone(e.backbone, e.backbone_options), e.image_size),)
+        return ModelSpec(e.model, shape, len(images.classes), e.model_options)
 
     @property
     def for_sites(self) -> str:

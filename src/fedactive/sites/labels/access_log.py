@@ -22,9 +22,15 @@ Deed = Literal[
     "imported answers",
     "undid import",
     "exported log",
+    "added person",
+    "changed role",
+    "renewed token",
+    "removed person",
+    "set gold question",
+    "removed gold question",
 ]
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how one begins
-COLUMNS = ("time", "person", "address", "deed", "image", "answer")
+COLUMNS = ("time", "person", "address", "deed", "image", "answer", "about")
 
 
 class AccessLog:
@@ -33,15 +39,23 @@ class AccessLog:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def record(self, deed: Deed, who: Annotator | None, address: str, sample: int | None = None) -> None:
+    def record(
+        self,
+        deed: Deed,
+        who: Annotator | None,
+        address: str,
+        sample: int | None = None,
+        about: Annotator | None = None,
+    ) -> None:
         """Write before it is done, so that nothing is seen that is not in the log.
 
         What people see is many rows a minute: of these the last ones may be lost with the power.
         """
         with self.database.writing(durable=sample is None):
             self.database.connection.execute(
-                "INSERT INTO access (time, annotator, address, deed, sample) VALUES (?, ?, ?, ?, ?)",
-                (time.time(), who and who.id, address, deed, sample),
+                "INSERT INTO access (time, annotator, address, deed, sample, about)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (time.time(), who and who.id, address, deed, sample, about and about.id),
             )
 
     def read(
@@ -49,16 +63,18 @@ class AccessLog:
     ) -> Iterator[tuple[str, ...]]:
         """Yield rows of COLUMNS, oldest first, with images and classes by name."""
         rows = self.database.rows(
-            "SELECT time, name, address, deed, sample, label FROM ("
-            "  SELECT time, annotator, address, deed, sample, NULL AS label, 0 AS kind, id FROM access"
+            "SELECT time, log.name, address, deed, sample, label, whom.name FROM (SELECT log.*, name FROM ("
+            "  SELECT time, annotator, address, deed, sample, NULL AS label, about, 0 AS kind, id FROM access"
             "  UNION ALL SELECT time, annotator, '', CASE WHEN action = 'undo' THEN 'undid answer'"
             "    WHEN final THEN 'decided' WHEN import IS NOT NULL THEN 'answered elsewhere'"
-            "    ELSE 'answered' END, sample, coalesce(label, nullif(action, 'undo')), 1, id FROM events) log"
-            " LEFT JOIN annotators ON annotators.id = log.annotator"
+            "    ELSE 'answered' END, sample, coalesce(label, nullif(action, 'undo')), NULL, 1, id"
+            "  FROM events) log"
+            " LEFT JOIN annotators ON annotators.id = log.annotator) log"
+            " LEFT JOIN annotators whom ON whom.id = about"
             " WHERE time >= ? ORDER BY time, kind, log.id",
             since.timestamp() if since else 0.0,
         )
-        for at, person, address, deed, sample, label in rows:
+        for at, person, address, deed, sample, label, about in rows:
             yield (
                 datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
                 person or "",
@@ -66,6 +82,7 @@ class AccessLog:
                 deed,
                 _name(names, sample),
                 _name(classes, label) if isinstance(label, int) else label or "",
+                about or "",
             )
 
 

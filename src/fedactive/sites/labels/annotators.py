@@ -8,10 +8,11 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.database import Database, SenselessError, StoreError
 from fedactive.sites.names import check_name
 
 Role = Literal["elsewhere", "annotator", "lead", "removed"]  # schema.sql says which is which
+Part = Literal["annotator", "reviewer", "lead"]  # what somebody who can sign in may do
 
 SECONDS_SIGNED_IN = 12 * 3600  # a working day
 SECONDS_OF_CLOCK_DRIFT = 300
@@ -30,6 +31,13 @@ class Annotator:
     def decides(self) -> bool:
         """May this person decide disagreements?"""
         return self.role == "lead" or bool(self.reviews)
+
+    @property
+    def part(self) -> Part | None:
+        """Return what this person may do; None if they cannot sign in."""
+        if self.token_hash is None:
+            return None
+        return "lead" if self.role == "lead" else "reviewer" if self.reviews else "annotator"
 
 
 class Annotators:
@@ -50,6 +58,17 @@ class Annotators:
         with self.database.writing():
             known = self._existing(name)
             return self._give_token(known.name, lead or known.role == "lead", reviewer or bool(known.reviews))
+
+    def set_part(self, name: str, part: Part) -> None:
+        """Let somebody who can sign in do more, or less, from now on."""
+        with self.database.writing():
+            known = self._existing(name)
+            if known.part is None:
+                raise SenselessError(f"{name} cannot sign in here")
+            self.database.connection.execute(
+                "UPDATE annotators SET role = ?, reviews = ? WHERE id = ?",
+                ("lead" if part == "lead" else "annotator", part == "reviewer", known.id),
+            )
 
     def remove(self, name: str) -> None:
         """End sign-in and import under this name; what the person answered stays."""

@@ -13,12 +13,16 @@ from typing import Any, Literal
 
 from fedactive.sites.labels.agreement import Action, Outcome, verdict
 from fedactive.sites.labels.annotators import Annotator
-from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.database import Database, SenselessError, StoreError
+from fedactive.sites.labels.gold import Gold
 from fedactive.sites.labels.queues import SECONDS_HELD, Queues
 from fedactive.sites.labels.rounds import Rounds
 
 MOST_SECONDS = 86_400  # that somebody can have taken over an image
 STANDS = "action <> 'undo' AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = events.id)"
+COLUMNS = (
+    "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess, import, comment, gold"
+)
 OTHER_REQUEST = "this key was used for another request before"
 
 
@@ -28,10 +32,6 @@ class NotAskedError(StoreError):
 
 class NotTheirsError(StoreError):
     """An answer about an image that is not in this person's queue."""
-
-
-class SenselessError(StoreError):
-    """A request that is wrong in itself: to send it again is no use."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Event:
     time: float = 0.0
     saw_guess: bool = False  # the person had seen the model's guess of the image
     imported: int | None = None  # the import it came with
+    comment: str | None = None  # why the image was flagged
+    gold: bool = False  # answers a gold question
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,11 @@ class Standing:
 
 
 class Answers:
-    def __init__(self, database: Database, rounds: Rounds, queues: Queues) -> None:
+    def __init__(self, database: Database, rounds: Rounds, queues: Queues, gold: Gold) -> None:
         self.database = database
         self.rounds = rounds
         self.queues = queues
+        self.gold = gold
 
     def record(
         self,
@@ -74,6 +77,7 @@ class Answers:
         *,
         seconds: float | None = None,
         final: bool = False,
+        comment: str | None = None,
         key: str | None = None,
     ) -> None:
         """Record one person's answer; it is on disk when this returns. The same `key` again changes nothing.
@@ -92,7 +96,9 @@ class Answers:
                 self._require_decidable(annotator, sample)
             elif not self.queues.include(annotator, sample):
                 raise NotTheirsError(f"image {sample} is not in your queue")
-            self._append(Event(annotator.id, sample, action, label, seconds, final), key)
+            gold = not final and self.gold.asks(annotator, sample)
+            event = Event(annotator.id, sample, action, label, seconds, final, comment=comment, gold=gold)
+            self._append(event, key)
 
     def _require_decidable(self, annotator: Annotator, sample: int) -> None:
         if not annotator.decides:
@@ -136,8 +142,7 @@ class Answers:
         )
 
     def events(self, where: str, *values: Any) -> list[Event]:
-        columns = "annotator, sample, action, label, seconds, final, undoes, id, time, saw_guess, import"
-        rows = self.database.rows(f"SELECT {columns} FROM events WHERE {where}", *values)
+        rows = self.database.rows(f"SELECT {COLUMNS} FROM events WHERE {where}", *values)
         return [Event(*row) for row in rows]
 
     def _with_key(self, key: str) -> Event | None:
@@ -152,14 +157,14 @@ class Answers:
         asking = self.rounds.find_for(event.sample)
         execute(
             "INSERT INTO events (time, annotator, sample, action, label, seconds, final, undoes,"
-            " run, al_round, strategy, key, import, saw_guess)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " run, al_round, strategy, key, import, comment, gold, saw_guess)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " EXISTS (SELECT 1 FROM guesses_seen WHERE sample = ? AND annotator = ?))",
             (
                 *(now, event.annotator, event.sample, event.action, event.label, event.seconds),
                 *(event.final, event.undoes),
                 *((asking.run, asking.al_round, asking.strategy) if asking else (None, None, None)),
-                *(key, event.imported, event.sample, event.annotator),
+                *(key, event.imported, event.comment, event.gold, event.sample, event.annotator),
             ),
         )
         events = self.events("sample = ? ORDER BY id", event.sample)
@@ -182,8 +187,11 @@ class Answers:
 
 
 def standing(events: Iterable[Event]) -> Standing:
-    """Return what follows from the events of one image, in the order in which they happened."""
-    answers = _standing_answers(list(events))
+    """Return what follows from the events of one image, in the order in which they happened.
+
+    Answers to gold questions decide nothing: they only say how well a person labels.
+    """
+    answers = _standing_answers([event for event in events if not event.gold])
     decided = answers.pop(None, None)
     outcome, label = decided or verdict(answers.values())
     return Standing(len(answers), outcome, label, decided is not None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedactive.errors import UserError
 
-VERSION = 4
+VERSION = 5
 # The statements that turn a store of an earlier version into one of the next; schema.sql is the latest.
 CHANGES = {
     1: (
@@ -42,12 +42,25 @@ CHANGES = {
             for name, change in (("stays", "UPDATE"), ("remains", "DELETE"))
         ),
     ),
+    4: (
+        "ALTER TABLE rounds ADD COLUMN level REAL",
+        "ALTER TABLE rounds ADD COLUMN width REAL",
+        "ALTER TABLE events ADD COLUMN comment TEXT",
+        "ALTER TABLE events ADD COLUMN gold INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE access ADD COLUMN about INTEGER REFERENCES annotators",
+        "CREATE TABLE gold (sample INTEGER PRIMARY KEY, label INTEGER NOT NULL,"
+        " annotator INTEGER NOT NULL REFERENCES annotators, time REAL NOT NULL)",
+    ),
 }
 SECONDS_TO_WAIT = 30.0  # for another process that writes
 
 
 class StoreError(UserError):
     """The label store cannot be read or written, or cannot do what it was asked."""
+
+
+class SenselessError(StoreError):
+    """A request that is wrong in itself: to send it again is no use."""
 
 
 class Database:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fedactive.sites.labels.annotators import Annotator
-from fedactive.sites.labels.answers import STANDS, Answers, Event, SenselessError
-from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.answers import STANDS, Answers, Event
+from fedactive.sites.labels.database import Database, SenselessError, StoreError
 
 # An import has the store for a step at a time, and lets others have it as long: people label meanwhile.
 STEP = 50

@@ -8,13 +8,14 @@ from typing import Literal
 
 from fedactive.sites.labels.annotators import Annotator
 from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.gold import Gold
 from fedactive.sites.labels.rounds import ANSWERS_WANTED
 
 Queue = Literal["round", "late", "disputed"]
 
 # An image that a person has on the screen, or next in line, is held for them this long after their last
-# request; then somebody else may get it.
-SECONDS_HELD = 600.0
+# request; then somebody else may get it. The page asks again while somebody is there.
+SECONDS_HELD = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class ImageRequest:
 class Queues:
     """`round`: what open rounds ask for. `late`: what closed ones left. `disputed`: answers that split."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, gold: Gold) -> None:
         self.database = database
+        self.gold = gold
 
     def next(self, annotator: Annotator, queue: Queue, count: int) -> list[ImageRequest]:
         """Return the next images for one person, and hold them for this person if that can be written."""
@@ -49,12 +51,16 @@ class Queues:
             # For example, the disk is full. This often replies to an answer that was saved, so it must not
             # fail only because the next images cannot be held.
             found, _ = self._waiting(annotator, queue, count)
-        return found
+        if queue != "round" or not found:
+            return found
+        rounds = {request.sample: request.round_id for request in found}
+        mixed = self.gold.mix(annotator, list(rounds))[:count]
+        return [ImageRequest(sample, rounds.get(sample, found[0].round_id)) for sample in mixed]
 
     def include(self, annotator: Annotator, sample: int) -> bool:
         """Is this image one that the person was given, has answered about, or would be given?"""
         sql = "SELECT 1 FROM assignments WHERE sample = ? AND annotator = ?"
-        if self.database.one(sql, sample, annotator.id):
+        if self.database.one(sql, sample, annotator.id) or self.gold.asks(annotator, sample):
             return True
         queues: tuple[Queue, ...] = ("round", "late")
         return any(self._waiting(annotator, queue, 1, sample)[0] for queue in queues)

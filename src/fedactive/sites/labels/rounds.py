@@ -29,6 +29,13 @@ class Round:
     opened: datetime
     deadline: datetime | None
     closed: datetime | None
+    level: float | None
+    width: float | None
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """Return level and width in which the run sees deep pictures, if it states them."""
+        return None if self.level is None or self.width is None else (self.level, self.width)
 
     @property
     def title(self) -> str:
@@ -99,6 +106,16 @@ class Rounds:
         with self.database.writing():
             self.database.connection.execute(
                 "UPDATE rounds SET planned = ?1 WHERE run = ?2 AND planned IS NOT ?1", (planned, run)
+            )
+
+    def set_window(self, run: str, window: tuple[float, float] | None) -> None:
+        """Say in which window the run sees deep pictures, so that people can see them alike."""
+        level, width = window or (None, None)
+        with self.database.writing():
+            self.database.connection.execute(
+                "UPDATE rounds SET level = ?1, width = ?2"
+                " WHERE run = ?3 AND (level IS NOT ?1 OR width IS NOT ?2)",
+                (level, width, run),
             )
 
     def close(self, run: str, al_round: int) -> None:

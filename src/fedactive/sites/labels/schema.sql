@@ -12,6 +12,7 @@ CREATE TABLE rounds (
     closed REAL,
     last_event INTEGER,           -- the end of the log when the round was closed
     planned INTEGER,              -- how many AL rounds the run has; NULL if of an earlier version
+    level REAL, width REAL,       -- the window in which the run sees deep pictures, if its plan states one
     UNIQUE (run, al_round)
 );
 
@@ -63,7 +64,9 @@ CREATE TABLE events (
     al_round INTEGER,
     strategy TEXT,
     key TEXT UNIQUE,              -- chosen by the sender: one sent twice counts once
-    import INTEGER REFERENCES imports  -- NULL: said here
+    import INTEGER REFERENCES imports,  -- NULL: said here
+    comment TEXT,                 -- why an image was flagged
+    gold INTEGER NOT NULL DEFAULT 0  -- 1: the answer to a gold question, which decides no label
 );
 CREATE INDEX events_of_import ON events (import) WHERE import IS NOT NULL;
 CREATE INDEX events_of_sample ON events (sample);
@@ -77,6 +80,14 @@ CREATE TABLE guesses_seen (
     annotator INTEGER NOT NULL REFERENCES annotators,
     PRIMARY KEY (sample, annotator)
 ) WITHOUT ROWID;
+
+-- Images whose label is certain: others are asked about them to see how well they label.
+CREATE TABLE gold (
+    sample INTEGER PRIMARY KEY,
+    label INTEGER NOT NULL,
+    annotator INTEGER NOT NULL REFERENCES annotators,  -- who is certain
+    time REAL NOT NULL
+);
 
 -- Who holds which image: until a time, while it is to be answered, or with an answer.
 CREATE TABLE assignments (
@@ -105,7 +116,8 @@ CREATE TABLE access (
     annotator INTEGER REFERENCES annotators,  -- NULL: a stranger
     address TEXT NOT NULL,
     deed TEXT NOT NULL,
-    sample INTEGER
+    sample INTEGER,
+    about INTEGER REFERENCES annotators  -- to whom it was done
 );
 CREATE TRIGGER access_stays BEFORE UPDATE ON access BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;
 CREATE TRIGGER access_remains BEFORE DELETE ON access BEGIN SELECT RAISE(ABORT, 'the access log only grows'); END;

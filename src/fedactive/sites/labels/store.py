@@ -17,6 +17,7 @@ from fedactive.sites.labels.access_log import AccessLog
 from fedactive.sites.labels.annotators import Annotators
 from fedactive.sites.labels.answers import Answers, standing
 from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.gold import Gold
 from fedactive.sites.labels.imports import Imports
 from fedactive.sites.labels.queues import Queues
 from fedactive.sites.labels.rounds import Counts, Rounds
@@ -25,16 +26,17 @@ from fedactive.sites.labels.rounds import Counts, Rounds
 class LabelStore:
     """One SQLite file, which several processes and threads may use at the same time.
 
-    Its parts are people, rounds, queues, answers, imports and the access log. The methods return the labels
-    that follow from these.
+    Its parts are people, rounds, gold questions, queues, answers, imports and the access log. The methods
+    return the labels that follow from these.
     """
 
     def __init__(self, path: Path) -> None:
         self.database = Database(path)
         self.annotators = Annotators(self.database)
         self.rounds = Rounds(self.database)
-        self.queues = Queues(self.database)
-        self.answers = Answers(self.database, self.rounds, self.queues)
+        self.gold = Gold(self.database)
+        self.queues = Queues(self.database, self.gold)
+        self.answers = Answers(self.database, self.rounds, self.queues, self.gold)
         self.imports = Imports(self.database, self.answers)
         self.access_log = AccessLog(self.database)
 

@@ -28,6 +28,7 @@ from fedactive.sites.page.desk import (
 from fedactive.sites.page.session import Session
 
 MOST_AHEAD = 100
+MOST_COMMENT = 500  # characters
 Number = Annotated[StrictInt, Field(ge=0, lt=2**63)]  # what SQLite can count to
 
 router = APIRouter(prefix="/api")
@@ -47,6 +48,7 @@ class Answer(Change):
     action: Action = "label"
     label: StrictInt | None = None  # true, "3" and 3.0 are mistakes of a program, not classes
     seconds: float | None = Field(None, ge=0, le=MOST_SECONDS)
+    comment: str | None = Field(None, max_length=MOST_COMMENT)  # why the image is flagged
 
 
 class Token(BaseModel):
@@ -69,13 +71,15 @@ def next_images(
 ) -> view.Values:
     if queue == "disputed":
         require_reviewer(session)
-    return view.work(desk.store, session.annotator, queue, count)
+    return _work(desk, session, queue, count)
 
 
 @router.post("/answer")
 def answer(desk: AtDesk, session: FromThisPage, given: Answer) -> view.Values:
     if (given.action == "label") != (given.label is not None):
         raise HTTPException(422, "A label needs its class, and only a label has one.")
+    if given.comment is not None and given.action != "flag":
+        raise HTTPException(422, "Only a flag has a comment.")
     if given.label is not None and not 0 <= given.label < len(desk.classes):
         raise HTTPException(422, f"There is no class {given.label}: there are {len(desk.classes)}.")
     desk.store.answers.record(
@@ -85,15 +89,16 @@ def answer(desk: AtDesk, session: FromThisPage, given: Answer) -> view.Values:
         given.label,
         seconds=given.seconds,
         final=given.queue == "disputed",
+        comment=given.comment,
         key=given.key_of(session),
     )
-    return view.work(desk.store, session.annotator, given.queue, view.AHEAD)
+    return _work(desk, session, given.queue)
 
 
 @router.post("/undo")
 def undo(desk: AtDesk, session: FromThisPage, given: Change) -> view.Values:
     undone = desk.store.answers.undo(session.annotator, given.key_of(session))
-    work = view.work(desk.store, session.annotator, given.queue, view.AHEAD)
+    work = _work(desk, session, given.queue)
     if undone is None:
         return work | {"undone": None}
     asking = desk.store.rounds.find_for(undone.sample)
@@ -107,7 +112,29 @@ def history(
     desk: AtDesk, session: SignedIn, count: Annotated[int, Query(ge=1, le=1000)] = 200
 ) -> list[view.Values]:
     """List the person's own answers, latest first."""
-    return [_past(desk, event) for event in desk.store.answers.history(session.annotator, count)]
+    gold = desk.store.gold.labels() if session.annotator.decides else {}
+    return [
+        _past(desk, event) | ({"gold": event.sample in gold} if session.annotator.decides else {})
+        for event in desk.store.answers.history(session.annotator, count)
+    ]
+
+
+class GoldQuestion(BaseModel):
+    sample: Number
+    gold: bool
+
+
+@router.post("/gold")
+def set_gold(request: Request, desk: AtDesk, session: FromThisPage, given: GoldQuestion) -> view.Values:
+    """Make an image whose label is certain a question for everybody else, or end that."""
+    require_reviewer(session, "chooses gold questions")
+    desk.require_asked_for(given.sample)
+    if given.gold:
+        desk.store.gold.add(session.annotator, given.sample)
+    else:
+        desk.store.gold.remove(given.sample)
+    desk.log(request, session, "set gold question" if given.gold else "removed gold question", given.sample)
+    return {"gold": given.gold}
 
 
 @router.get("/guess/{sample}")
@@ -158,13 +185,17 @@ def one_at_a_time(lock: Lock) -> Iterator[None]:
         lock.release()
 
 
+def _work(desk: Desk, session: Session, queue: Queue, count: int = view.AHEAD) -> view.Values:
+    return view.work(desk.store, desk.describe, session.annotator, queue, count)
+
+
 def _past(desk: Desk, event: Event) -> dict[str, Any]:
-    past = {
-        "sample": event.sample,
-        "image": f"/images/{event.sample}",
+    past = desk.describe(event.sample) | {
         "action": event.action,
         "label": event.label,
         "final": bool(event.final),
     }
+    if event.comment is not None:
+        past["comment"] = event.comment
     # To decide a dispute again, a person sees what was said.
     return past | ({"opinions": view.opinions(desk.store, event.sample)} if event.final else {})

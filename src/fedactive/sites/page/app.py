@@ -13,12 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from fedactive.errors import UserError
-from fedactive.sites.labels.answers import NotAskedError, NotTheirsError, SenselessError
-from fedactive.sites.labels.database import StoreError
+from fedactive.sites.labels.answers import NotAskedError, NotTheirsError
+from fedactive.sites.labels.database import SenselessError, StoreError
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.page import api, pages
+from fedactive.sites.page import api, pages, people
 from fedactive.sites.page.desk import Desk, Gallery, Guess
 from fedactive.sites.page.guard import Guard
+from fedactive.sites.page.guide import Guide
 from fedactive.sites.page.session import Sessions, same_origin
 
 PACKAGE = "fedactive.sites.page"
@@ -33,22 +34,25 @@ def create_app(
     title: str,
     known_hosts: Iterable[str] = (),
     guess: Guess | None = None,
+    guide: Guide = (),
 ) -> FastAPI:
     """Make the application.
 
     `secret` signs what the page sends back: keep it over restarts to keep people signed in. `known_hosts` are
-    names and addresses under which people reach the page, beside this machine's own.
+    names and addresses under which people reach the page, beside this machine's own. `guide` says what the
+    classes mean.
     """
     templates = Environment(loader=PackageLoader(PACKAGE), autoescape=True, trim_blocks=True)
     templates.globals["title"] = title
     templates.policies["json.dumps_kwargs"] = {}  # in the order of the API's: a script compares the two
-    desk = Desk(store, images, tuple(classes), Sessions(secret, store), templates, guess)
+    desk = Desk(store, images, tuple(classes), Sessions(secret, store), templates, guess, guide)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(same_origin)])
     app.state.desk = desk
     app.add_middleware(Guard, known_hosts=known_hosts)
     app.mount("/static", StaticFiles(directory=str(files(PACKAGE).joinpath("static"))))
     app.include_router(pages.router)
     app.include_router(api.router)
+    app.include_router(people.router)
 
     def fail(
         request: Request, status: int, message: str, headers: Mapping[str, str] | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import parse_qs
 
@@ -15,13 +18,16 @@ from fedactive.sites.labels.access_log import as_csv
 from fedactive.sites.labels.label_studio import export_tasks
 from fedactive.sites.labels.queues import Queue
 from fedactive.sites.page import view
+from fedactive.sites.page.api import MOST_COMMENT
 from fedactive.sites.page.desk import AtDesk, Desk, OnlyLeads, Sample, SignedIn, require_reviewer
+from fedactive.sites.page.guide import by_group
 from fedactive.sites.page.session import Session
 
 log = logging.getLogger(__name__)
 
 FLAGGED_SHOWN = 60
 IMPORTS_SHOWN = 10
+SEARCHED_FROM = 10  # with more classes there is a field to find one by typing
 
 router = APIRouter()
 
@@ -36,12 +42,18 @@ Form = Annotated[dict[str, str], Depends(_form)]
 
 def _labelling(desk: Desk, session: Session, queue: Queue) -> HTMLResponse:
     """Show a queue's next image; if there is none, say why and what comes next."""
-    work = view.work(desk.store, session.annotator, queue, view.AHEAD)
+    work = view.work(desk.store, desk.describe, session.annotator, queue, view.AHEAD)
+    classes = view.classes_with_keys(desk.classes)
     return desk.page(
         "label" if work["state"] == "label" else "wait",
         session,
         work=work,
-        classes=view.classes_with_keys(desk.classes),
+        classes=classes,
+        keys={key for key, _ in classes},
+        groups=by_group(classes, desk.guide),
+        guide=list(zip(desk.classes, desk.guide, strict=True)) if desk.guide else [],
+        searched_from=SEARCHED_FROM,
+        most_comment=MOST_COMMENT,
         can_guess=desk.guess is not None,
     )
 
@@ -79,6 +91,7 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
         somebody_decides=any(person.decides for person in store.annotators.all()),
         imports=store.imports.latest(IMPORTS_SHOWN),
         flagged=view.find_flagged(store, FLAGGED_SHOWN),
+        checked=store.gold.accuracies().get(session.annotator.name),
         images=len(desk.images),
         left_out=desk.images.left_out(),
         is_lead=session.annotator.role == "lead",
@@ -88,12 +101,49 @@ def overview(desk: AtDesk, session: SignedIn) -> HTMLResponse:
 @router.get("/images/{sample}")
 def image(request: Request, desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
     desk.require_asked_for(sample)
+    with telling_what_cannot_be_shown(sample):
+        content, kind = desk.images.picture(sample, desk.window(sample))
+    desk.log(request, session, "saw image", sample)
+    return Response(content, media_type=kind)
+
+
+@router.get("/images/{sample}/values")
+def values(request: Request, desk: AtDesk, session: SignedIn, sample: Sample) -> Response:
+    """Send a deep picture as it is: the page shows it in any window without asking again.
+
+    The header says what the numbers mean; the body has 16 bits for each, little end first, row by row.
+    """
+    desk.require_asked_for(sample)
+    with telling_what_cannot_be_shown(sample):
+        deep = desk.images.values(sample)
+    desk.log(request, session, "saw image", sample)
+    height, width = deep.counts.shape
+    about = {
+        **{"width": width, "height": height, "low": deep.low, "step": deep.step},
+        **{"most": int(deep.counts.max()), "window": deep.window},
+        **{"inverted": deep.inverted, "hounsfield": deep.hounsfield},
+    }
+    content = gzip.compress(deep.counts.astype("<u2").tobytes(), compresslevel=1, mtime=0)
+    headers = {"X-Picture": json.dumps(about), "Content-Encoding": "gzip"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+@contextmanager
+def telling_what_cannot_be_shown(sample: int) -> Iterator[None]:
     try:
-        content, kind = desk.images.picture(sample)
+        yield
     except DataError as error:  # names the file, which people who label are not to know
         log.warning("image %d cannot be shown: %s", sample, error)
         raise HTTPException(404, f"Image {sample} cannot be shown. The site's log says why.") from None
-    desk.log(request, session, "saw image", sample)
+
+
+@router.get("/guide/{label}/{position}")
+def example(desk: AtDesk, session: SignedIn, label: Sample, position: Sample) -> Response:
+    """Send an example picture of a class."""
+    examples = desk.guide[label].examples if label < len(desk.guide) else ()
+    if position >= len(examples):
+        raise HTTPException(404, "There is no such example.")
+    content, kind = examples[position]
     return Response(content, media_type=kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any, Literal
@@ -23,8 +23,12 @@ WorkState = Literal["label", "waiting", "done", "others", "closed"]
 Values = dict[str, Any]
 
 
-def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> Values:
+def work(
+    store: LabelStore, describe: Callable[[int], Values], annotator: Annotator, queue: Queue, count: int
+) -> Values:
     """Return the next images of a queue, and everything that the page shows around them.
+
+    `describe` returns what the page has to know of an image.
 
     `state`: "label" there are images; "waiting" no round was ever opened; "done" the open round has all its
     answers; "others" what is left is with other people; "closed" the last round is closed.
@@ -39,9 +43,7 @@ def work(store: LabelStore, annotator: Annotator, queue: Queue, count: int) -> V
         state = "label"
     elif current is not None:
         state = "closed" if current.closed else "others" if counts["pending"] else "done"
-    images: list[Values] = [
-        {"sample": request.sample, "image": f"/images/{request.sample}"} for request in requests
-    ]
+    images = [describe(request.sample) for request in requests]
     deciding = queue == "disputed"
     if deciding:
         for image in images:
@@ -85,7 +87,15 @@ def opinions(store: LabelStore, sample: int) -> list[Values]:
         " WHERE sample = ? AND action IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
         sample,
     )
-    return [dict(row) for row in rows]
+    comments = store.database.rows(
+        "SELECT e.comment FROM events e JOIN assignments a USING (sample, annotator)"
+        " WHERE sample = ? AND a.action = 'flag' AND e.id = (SELECT max(id) FROM events m"
+        "   WHERE m.sample = e.sample AND m.annotator = e.annotator AND m.action = 'flag')"
+        " AND e.comment IS NOT NULL ORDER BY e.id",
+        sample,
+    )
+    said = [comment for (comment,) in comments]
+    return [dict(row) | ({"comments": said} if row["action"] == "flag" and said else {}) for row in rows]
 
 
 def pace(store: LabelStore, annotator: Annotator) -> float | None:
@@ -127,9 +137,16 @@ def agreements(store: LabelStore) -> list[Values]:
     ]
 
 
-def find_flagged(store: LabelStore, limit: int) -> list[int]:
+def find_flagged(store: LabelStore, limit: int) -> list[Values]:
+    """List flagged images, with what people said was wrong."""
     rows = store.database.rows("SELECT sample FROM standing WHERE outcome = 'flag' LIMIT ?", limit)
-    return [sample for (sample,) in rows]
+    return [
+        {
+            "sample": sample,
+            "comments": [said for one in opinions(store, sample) for said in one.get("comments", [])],
+        }
+        for (sample,) in rows
+    ]
 
 
 def _round(found: Round | None) -> Values | None:

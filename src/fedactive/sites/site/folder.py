@@ -6,6 +6,7 @@ invitation.toml      the coordinator's, once the site has joined
 images.json          the images in the order of their numbers, and what they show: labels belong to these
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
+guide.toml           optional: groups, definitions and example pictures of the classes (see guide.py)
 cache/               decoded images; those that no run needs any more are deleted; features of backbones
 backbones/           files of backbones, which somebody has put there for runs
 runs/                what the trainer remembers of each run
@@ -30,8 +31,11 @@ from fedactive.files import write_atomically, write_json
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.site.image_pool import ImagePool, Shape
+from fedactive.sites.site.deep import Window
+from fedactive.sites.site.image_files import ENDINGS, PICTURES
+from fedactive.sites.site.image_pool import ImagePool
 from fedactive.sites.site.labelled_images import read_classes, read_test_images
+from fedactive.sites.site.pictures import Shape
 from fedactive.sites.site.read_images import read_images
 from fedactive.sites.site.site_run import Holdings
 
@@ -59,7 +63,7 @@ class Site:
             if source.resolve().is_relative_to((folder / CACHE).resolve()):
                 raise UserError(f"{source} is where the site keeps decoded images, and deletes them; move it")
         names = read_classes(classes)
-        log_report(read_images(images, THUMBNAIL))  # now, not at the first run
+        log_report(read_images(images, THUMBNAIL, test=test))  # now, not at the first run
         read_test_images(test, names, THUMBNAIL)
         values = {"name": name, "images": str(images.resolve()), "classes": list(names)}
         values |= {"test": str(test.resolve())} if test else {}
@@ -116,16 +120,18 @@ class Site:
     def read_holdings(self, card: DatasetCard) -> Holdings:
         """Read the site's images in the form that a run wants."""
         shape = (card.channels, card.size, card.size)
-        pool = self.read(shape)
+        pool = self.read(shape, card.window)
         for cache in (self.folder / CACHE).glob("[0-9]*x[0-9]*x[0-9]*.npz"):
             if cache not in (self.cache(THUMBNAIL), self.cache(shape)):  # of an earlier run
                 cache.unlink()
-        test_images, test_labels = read_test_images(self.test, self.classes, shape)
+        test_images, test_labels = read_test_images(self.test, self.classes, shape, card.window)
         return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
 
-    def read(self, shape: Shape) -> ImagePool:
+    def read(self, shape: Shape, window: Window | None = None) -> ImagePool:
         """Read the images. They keep their numbers from the first start on: labels belong to the numbers."""
-        pool = read_images(self.images, shape, self.cache(shape))
+        pool = read_images(
+            self.images, shape, self.cache(shape), window=window, test=self.test, endings=self.endings()
+        )
         file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
         if not file.exists():
             write_json(file, {"images": here})
@@ -136,6 +142,11 @@ class Site:
                 f"{changed}; restore them, or make a new site of the new images"
             )
         return pool
+
+    def endings(self) -> tuple[str, ...]:
+        """Return how names of images end. A site that began without DICOM goes on to pass it over."""
+        names = self.image_names()
+        return PICTURES if names and all(name.lower().endswith(PICTURES) for name in names) else ENDINGS
 
     def image_names(self) -> list[str]:
         """Return the images by number, as of the first start; none before."""

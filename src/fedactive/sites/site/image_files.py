@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from fedactive.errors import DataError
+from fedactive.sites.site.dicom import ENDINGS as DICOM
 
-ENDINGS = (".png", ".jpg", ".jpeg")
+PICTURES = (".png", ".jpg", ".jpeg")
+ENDINGS = (*PICTURES, *DICOM)
 
 
-def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
+def find_images(
+    root: Path, endings: tuple[str, ...] = ENDINGS
+) -> tuple[list[Path], list[tuple[str, str]], int]:
     """Return image files in order of their names, refused links, and how many other files there are."""
     found, refused, others = [], [], 0
     try:
@@ -23,7 +27,7 @@ def find_images(root: Path) -> tuple[list[Path], list[tuple[str, str]], int]:
                     refused.append((path.relative_to(root).as_posix(), f"a link that leads {astray}"))
                 elif name in folders:
                     continue
-                elif path.suffix.lower() in ENDINGS:
+                elif path.suffix.lower() in endings:
                     found.append(path)
                 else:
                     others += 1

@@ -7,6 +7,7 @@ of pictures takes minutes.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zipfile
@@ -16,15 +17,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from PIL import Image
 
 from fedactive.errors import DataError
+from fedactive.sites.site import dicom
+from fedactive.sites.site.deep import Deep, Window
 from fedactive.sites.site.image_files import ENDINGS
 from fedactive.sites.site.metadata import without_metadata
+from fedactive.sites.site.pictures import Pixels, see_file
 
-Pixels = NDArray[np.uint8]
-Shape = tuple[int, int, int]  # channels, height, width
-ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its PNG or JPEG file
+ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its file
 
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes
 
@@ -54,6 +56,7 @@ class ImagePool:
     digests: tuple[str, ...]  # of what the originals show: the same picture has the same
     report: Report
     original: ReadOriginal
+    deep: tuple[bool, ...]  # which have more than 8 bits
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,11 +64,27 @@ class ImagePool:
     def left_out(self) -> list[str]:
         return self.report.sentences()
 
-    def picture(self, sample: int) -> tuple[bytes, str]:
-        """Return the original of an image for display, without its metadata, and its media type."""
-        if not 0 <= sample < len(self):
-            raise DataError(f"there is no image {sample}: the pool has {len(self)}")
-        content = self.original(self.names[sample])
+    def is_deep(self, sample: int) -> bool:
+        return 0 <= sample < len(self) and self.deep[sample]
+
+    def values(self, sample: int) -> Deep:
+        """Return a deep image in full."""
+        seen = self._see(sample, self._content(sample))
+        if not isinstance(seen, Deep):
+            raise DataError(f"{self.names[sample]} is no longer a picture of more than 8 bits")
+        return seen
+
+    def picture(self, sample: int, window: Window | None = None) -> tuple[bytes, str]:
+        """Return an image for display, and its media type: a deep one in this window or its own.
+
+        A PNG or JPEG of 8 bits is the original without its metadata.
+        """
+        content = self._content(sample)
+        if self.deep[sample] or dicom.is_dicom(content):
+            seen, buffer = self._see(sample, content), io.BytesIO()
+            image = seen.seen_through(window) if isinstance(seen, Deep) else seen
+            image.save(buffer, "PNG", compress_level=1)  # the fastest
+            return buffer.getvalue(), "image/png"
         for start, kind in TYPES.items():
             if content.startswith(start):
                 try:
@@ -74,10 +93,23 @@ class ImagePool:
                     raise DataError(f"{self.names[sample]} cannot be shown: {error}") from None
         raise DataError(f"{self.names[sample]} is no longer a PNG or JPEG file")
 
+    def _content(self, sample: int) -> bytes:
+        if not 0 <= sample < len(self):
+            raise DataError(f"there is no image {sample}: the pool has {len(self)}")
+        return self.original(self.names[sample])
+
+    def _see(self, sample: int, content: bytes) -> Image.Image | Deep:
+        seen = see_file(io.BytesIO(content))
+        if isinstance(seen, str):
+            raise DataError(f"{self.names[sample]} cannot be shown: {seen}")
+        return seen
+
 
 def write_cache(cache: Path, key: str, pool: ImagePool) -> None:
     """Keep a pool; `key` says what it was made of."""
-    facts = {"key": key, "names": pool.names, "digests": pool.digests} | asdict(pool.report)
+    facts = {"key": key, "names": pool.names, "digests": pool.digests, "deep": pool.deep} | asdict(
+        pool.report
+    )
     partial = cache.with_name(f".{cache.name}.partial")
     try:
         cache.parent.mkdir(exist_ok=True)
@@ -100,6 +132,6 @@ def read_cache(cache: Path, key: str, original: ReadOriginal) -> ImagePool | Non
             pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
             report = Report(pairs[0], pairs[1], facts["other_files"])
             names, digests = tuple(facts["names"]), tuple(facts["digests"])
-            return ImagePool(content["pixels"], names, digests, report, original)
+            return ImagePool(content["pixels"], names, digests, report, original, tuple(facts["deep"]))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
         return None

@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from fedactive.errors import DataError
-from fedactive.sites.site.image_pool import Shape
-from fedactive.sites.site.pictures import fit
+from fedactive.sites.site.deep import Window
+from fedactive.sites.site.pictures import Shape, fit
 from fedactive.sites.site.read_images import read_images
 
 log = logging.getLogger(__name__)
@@ -32,12 +32,14 @@ def read_classes(path: Path) -> tuple[str, ...]:
     return classes
 
 
-def read_test_images(source: Path | None, classes: tuple[str, ...], shape: Shape) -> tuple[Tensor, Tensor]:
+def read_test_images(
+    source: Path | None, classes: tuple[str, ...], shape: Shape, window: Window | None = None
+) -> tuple[Tensor, Tensor]:
     """Read test images with their classes, from a folder per class or from an .npz; none without a source."""
     if source is None:
         return torch.zeros((0, *shape), dtype=torch.uint8), torch.zeros(0, dtype=torch.long)
     if source.is_dir():
-        pool = read_images(source, shape)
+        pool = read_images(source, shape, window=window)
         folders = [name.split("/")[0] for name in pool.names]
         if strangers := set(folders) - set(classes):
             raise DataError(f"{source / min(strangers)} is not named after a class")

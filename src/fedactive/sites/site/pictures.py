@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from fedactive.sites.site.image_pool import Pixels, Shape
+from fedactive.sites.site import deep, dicom
+from fedactive.sites.site.deep import Deep, Window
 from fedactive.sites.site.upright import read_orientation, turn
 
+Pixels = NDArray[np.uint8]
+Shape = tuple[int, int, int]  # channels, height, width
 
-def decode(path: Path, shape: Shape) -> tuple[Pixels, bytes] | str:
-    """Read an image in the wanted shape, with a hash of what it shows; or return why it cannot be read."""
+
+@dataclass(frozen=True)
+class Decoded:
+    pixels: Pixels  # in the wanted shape
+    digest: bytes  # of what the picture shows
+    deep: bool  # it has more than 8 bits
+
+
+def decode(path: Path, shape: Shape, window: Window | None = None) -> Decoded | str:
+    """Read an image in the wanted shape, a deep one in this window; or return why it cannot be read."""
     seen = see(path)
     if isinstance(seen, str):
         return seen
+    if isinstance(seen, Deep):
+        return Decoded(fit(seen, shape, window), seen.digest(), True)
     original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
-    return fit(seen, shape), original.digest()
+    return Decoded(fit(seen, shape), original.digest(), False)
 
 
-def see(path: Path) -> Image.Image | str:
-    """Read a picture as a browser shows it; or return why it cannot be read."""
+def see(path: Path) -> Image.Image | Deep | str:
+    """Read a picture as a browser shows it, a deep one in full; or return why it cannot be read."""
     try:
-        with Image.open(path, formats=("PNG", "JPEG")) as image:
+        with path.open("rb") as file:
+            return see_file(file, path.name)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+
+
+def see_file(file: BinaryIO, name: str = "") -> Image.Image | Deep | str:
+    try:
+        head = file.read(132)
+        file.seek(0)
+        if dicom.is_dicom(head):
+            return dicom.see_dicom(file)
+        with Image.open(file, formats=("PNG", "JPEG")) as image:
             image.load()
-            return _with_colours(turn(image, read_orientation(image)))
+            turned = turn(image, read_orientation(image))
+            return deep.of_png(turned) if turned.mode.startswith("I") else _with_colours(turned)
     except UnidentifiedImageError:
-        return "it is not a PNG or JPEG image"
+        kind = "DICOM file" if name.lower().endswith(dicom.ENDINGS) else "PNG or JPEG image"
+        return f"it is not a {kind}"
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
@@ -42,11 +72,13 @@ def _with_colours(image: Image.Image) -> Image.Image:
     return image.convert("RGBA" if "transparency" in image.info else "RGB")
 
 
-def fit(image: Image.Image, shape: Shape) -> Pixels:
-    """Scale a picture to this shape, keeping its proportions; black replaces margins and transparency."""
+def fit(picture: Image.Image | Deep, shape: Shape, window: Window | None = None) -> Pixels:
+    """Scale a picture to this shape, keeping its proportions; black replaces margins and transparency.
+
+    Of a deep one training sees what is in the window, or else in the picture's own.
+    """
     channels, height, width = shape
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
-        image = Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
+    image = picture.seen_through(window) if isinstance(picture, Deep) else picture
     if image.has_transparency_data:  # what nobody sees is not to be learnt from
         image = Image.alpha_composite(Image.new("RGBA", image.size, "black"), image.convert("RGBA"))
     image = image.convert("L" if channels == 1 else "RGB")

@@ -20,12 +20,20 @@ from fedactive.sites.labels.store import LabelStore
 
 
 class QueryLog:
-    def __init__(self, run: str, folder: Path, store: LabelStore, planned: int) -> None:
-        """`planned` is how many rounds the run has by its present plan."""
+    def __init__(
+        self,
+        run: str,
+        folder: Path,
+        store: LabelStore,
+        planned: int,
+        window: tuple[float, float] | None = None,
+    ) -> None:
+        """`planned` is how many rounds the run has by its present plan, `window` how it sees deep images."""
         self.run = run
         self.folder = folder
         self.store = store
         self.planned = planned
+        self.window = window
 
     def find(self, al_round: int) -> dict[str, Any] | None:
         return read_query(self.folder, al_round)
@@ -45,7 +53,7 @@ class QueryLog:
     def open_missing(self) -> None:
         """Open a round of the label store for each query that it does not know, or no longer knows.
 
-        The store also learns how many rounds the run has.
+        The store also learns how many rounds the run has, and in which window it sees deep images.
         """
         for al_round, query in self.until().items():
             if self.store.rounds.find(self.run, al_round) is None:
@@ -59,6 +67,7 @@ class QueryLog:
                     overlap=query["overlap"],
                 )
         self.store.rounds.set_planned(self.run, self.planned)
+        self.store.rounds.set_window(self.run, self.window)
 
     def labels_at_close(self, al_round: int) -> dict[int, int]:
         """Close the labelling of this round, unless it is closed, and return the labels of that moment."""

@@ -20,6 +20,7 @@ from fedactive.sites.page.app import create_app
 from fedactive.sites.page.known_hosts import find_known_hosts
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.site.folder import THUMBNAIL, Site, log_report
+from fedactive.sites.site.guide import read_guide
 from fedactive.sites.site.metrics import metrics, troubles
 from fedactive.sites.site.trainer import Trainer
 from fedactive.sites.site.whereabouts import Whereabouts
@@ -60,6 +61,7 @@ def serve(
             title=site.name,
             known_hosts=find_known_hosts(host, certificate and certificate[0], known_as),
             guess=trainer.guess if guess else None,
+            guide=read_guide(site.folder / "guide.toml", site.classes),
         )
         page = PageServer(app, host, port, certificate, proxies)
         write_json(site.folder / "page.json", {"address": page.address})

@@ -3,6 +3,7 @@
     round-R.json     what AL round R asked people for (see query_log.py)
     training.pt      the federated algorithm's state here, before and after the last FL round; how many
                      updates were sent, the sum of their ρ (see privacy.py), and the last one itself
+    memory.pt        models of the AL round's training, if the strategy asks for them (see memory.py)
 
 Labels are in the label store.
 """
@@ -31,6 +32,8 @@ from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
 from fedactive.federated.weights import Weights, to_device
 from fedactive.files import write_atomically
+from fedactive.memory import Memory
+from fedactive.memory import to_device as to_device_together
 from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
@@ -39,6 +42,7 @@ from fedactive.sites.site.query_log import QueryLog
 
 log = logging.getLogger(__name__)
 
+MEMORY = "memory.pt"
 MOST_CLASSES = 64  # of which each is compared with each
 
 
@@ -71,9 +75,10 @@ class SiteRun:
         self.folder = folder
         self.holdings = holdings
         self.cover = cover
-        self.settings = repr((experiment, card, client, budget, cover))  # all that an answer may depend on
+        stated = (card.window,) if card.window else ()
+        self.settings = repr((experiment, card, client, budget, cover, *stated))  # all that answers depend on
         folder.mkdir(parents=True, exist_ok=True)
-        self.queries = QueryLog(run, folder, store, experiment.rounds)
+        self.queries = QueryLog(run, folder, store, experiment.rounds, card.window)
         self.queries.open_missing()
         if not cover.clip:
             log.info("run %s: updates are sent as they are, neither clipped nor noised", run)
@@ -106,14 +111,20 @@ class SiteRun:
     # --- the active learning step
 
     def query(
-        self, al_round: int, weights: Weights | None, overlap: int, deadline: datetime | None
+        self,
+        al_round: int,
+        weights: Weights | None,
+        overlap: int,
+        deadline: datetime | None,
+        agreed: list[float] | None = None,
     ) -> dict[str, Any]:
         """Choose the images of this round, once, and ask people for their labels; return what was asked."""
         query = self.queries.find(al_round)
         if query is None:
             self.recall(al_round - 1, own={})
             there = to_device(weights, self.engine.device) if weights else None
-            experiment, phase = self.client.experiment, self.client.query(self.engine, al_round, there)
+            experiment = self.client.experiment
+            phase = self.client.query(self.engine, al_round, there, agreed)
             samples = phase.queries[0].samples
             query = {
                 "samples": samples.tolist(),
@@ -127,6 +138,11 @@ class SiteRun:
         self.queries.open_missing()
         return query
 
+    def summarise(self, al_round: int, weights: Weights) -> list[float] | None:
+        """Return what the strategy has the site say of itself before this round's query."""
+        self.recall(al_round - 1, own={})
+        return self.client.summarise(self.engine, al_round, to_device(weights, self.engine.device))
+
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
         """Return the global model's class for each image, and its probability, for people who ask."""
         logits, _ = self.engine.infer(weights, self.holdings.images[samples])
@@ -134,11 +150,32 @@ class SiteRun:
         return list(zip(classes.tolist(), sure.tolist(), strict=True))
 
     def recall(self, al_round: int, own: State) -> None:
-        """Make the client what it was when the labelling of this round was closed."""
+        """Make the client what it was when the labelling of this round was closed, and trained so far."""
         samples = self.queries.samples_until(al_round)
         labels = self.queries.labels_at_close(al_round)
         known = {sample: labels[sample] for sample in samples if sample in labels}
         self.client.recall(known, [sample for sample in samples if sample not in labels], own)
+        self.client.memory = self.read_memory(al_round)
+
+    def read_memory(self, al_round: int) -> Memory:
+        """Read what the site remembers of this AL round: nothing if it has not trained in it."""
+        file = self.folder / MEMORY
+        if not self.client.strategy.remembers or not file.exists():
+            return Memory()
+        saved = torch.load(file, weights_only=True)
+        memory = Memory(**saved["memory"]) if saved["al_round"] == al_round else Memory()
+        return to_device_together([memory], self.engine.device)[0]
+
+    def write_memory(self, al_round: int) -> None:
+        """Write it before the update is, so that no update is sent without being remembered."""
+        if self.client.strategy.remembers:
+            (memory,) = to_device_together([self.client.memory], CPU)
+            self.write(MEMORY, {"al_round": al_round, "memory": memory.to_plain()})
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_atomically(self.folder / name, buffer.getvalue())
 
     # --- the federated learning step
 
@@ -183,9 +220,8 @@ class SiteRun:
                 "state": extra,
             },
         }
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        write_atomically(self.folder / "training.pt", buffer.getvalue())
+        self.write_memory(al_round)
+        self.write("training.pt", state)
         if self.cover.clip:
             spent = epsilon(state["rho"])  # whatever the cover was at each update
             log.info("%d updates sent: epsilon %.4g at delta %g", state["updates"], spent, DELTA)

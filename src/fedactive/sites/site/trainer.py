@@ -6,6 +6,7 @@ The same request gets the same answer again: what was decided is on disk before 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -73,6 +74,7 @@ class Trainer:
         handlers = {
             "hello": self.hello,
             "embed": self.embed,
+            "summary": self.summary,
             "query": self.query,
             "label_status": self.label_status,
             "train": self.train,
@@ -105,12 +107,19 @@ class Trainer:
         found = moments_of(self.embed_all(known, self.read(known.card)).images)
         return Reply({"images": found.images}, {"sums": found.sums, "squares": found.squares})
 
+    def summary(self, request: Request) -> Reply:
+        run = self.open(request)
+        require_fitting(request.weights, run)
+        told = run.summarise(request.al_round, request.weights)
+        return Reply({} if told is None else {"summary": told})
+
     def query(self, request: Request) -> Reply:
         run = self.open(request)
         overlap, deadline = request.settings["overlap"], deadline_of(request)
         if request.weights:  # none in the first round
             require_fitting(request.weights, run)
-        query = run.query(request.al_round, request.weights or None, overlap, deadline)
+        agreed = read_agreed(request, run)
+        query = run.query(request.al_round, request.weights or None, overlap, deadline, agreed)
         values = self.progress(run, request.al_round)
         for measured in query["local_only"]:
             if "predicted" in measured:  # else it was asked by an earlier version, which did not count these
@@ -229,6 +238,17 @@ def require_fitting(weights: Weights, run: SiteRun) -> None:
     form = {name: (w.shape, w.dtype) for name, w in weights.items()}
     if form != {name: (w.shape, w.dtype) for name, w in run.engine.model.state_dict().items()}:
         raise RefusedError(OTHER_MODEL)
+
+
+def read_agreed(request: Request, run: SiteRun) -> list[float] | None:
+    """Return the mean of what sites said of themselves; None if the strategy does not ask for it."""
+    agreed, numbers = request.settings.get("agreed"), run.client.strategy.numbers
+    if agreed is None or not numbers:
+        return None
+    values = [float(value) for value in agreed]
+    if len(values) != numbers or not all(map(math.isfinite, values)):
+        raise RefusedError(NOT_FINITE)
+    return values
 
 
 def deadline_of(request: Request) -> datetime | None:

@@ -1,17 +1,27 @@
 // Labelling: keys and buttons, one image after the other. After an answer the next image shows at once; the answer
 // is sent in the background.
 
+import {listenToKeys} from "./keys.js";
+import {Last} from "./last.js";
 import {Outbox} from "./outbox.js";
+import {stayPresent} from "./presence.js";
+import {showProgress} from "./progress.js";
+import {Search} from "./search.js";
 import {Stage} from "./stage.js";
+
+const LAST = 9, AHEAD = 8;
 
 const byId = id => document.getElementById(id);
 const main = byId("work");
 const classes = JSON.parse(main.dataset.classes);  // [key, name]
-const labels = new Map(classes.map(([key], label) => [key, label]).filter(([key]) => key));
-const stage = new Stage(byId("stage"));
+const stage = new Stage(byId("stage"), {
+  onReady: ready, onLoaded: () => last.show(past, browsing), onBroken: broken, onTone: tone,
+});
 const outbox = new Outbox(main.dataset.csrf, `outbox ${main.dataset.annotator}`, {
   onConfirmed: confirmed, onRefused: refused, onTrouble: banner,
 });
+const last = new Last(byId("last"), stage, nameOf, LAST);
+const search = byId("search") && new Search(byId("search"), byId("classes"), label => answer("label", label));
 
 let work = JSON.parse(main.dataset.work);
 let ahead = work.images.filter(item => !outbox.has(item.sample));  // to be answered, the first is next
@@ -21,8 +31,9 @@ let shown = null, shownAt = 0;
 
 // --- showing
 
-const nameOf = answer => answer.action === "label" ? classes[answer.label][1]
-  : answer.action === "skip" ? "cannot tell" : "flagged";
+function nameOf(answer) {
+  return answer.action === "label" ? classes[answer.label][1] : answer.action === "skip" ? "cannot tell" : "flagged";
+}
 
 // A name that is written from right to left must not change the order of the words beside it.
 const isolated = name => Object.assign(document.createElement("bdi"), {textContent: name});
@@ -33,61 +44,57 @@ function show() {
     if (outbox.empty) location.reload();
     return;
   }
-  stage.prefetch([...ahead.slice(0, 8), ...(browsing === null ? past.slice(-1) : past.slice(Math.max(0, browsing - 2), browsing))]);
   if (item !== shown) {
     shown = item;
     shownAt = performance.now();
     if (byId("guess")) byId("guess").textContent = "Show guess";
   }
   const earlier = browsing !== null;
-  const alt = earlier ? `Earlier image, your answer: ${nameOf(item)}` : "Image to label";
-  note(earlier ? `Earlier image · you said: ${nameOf(item)}` : "");
-  stage.show(item, alt, () => note("This image cannot be shown. Flag it (F) to go on."));
+  const said = earlier ? nameOf(item) + (item.comment ? ` (${item.comment})` : "") : "";
+  note(earlier ? `Earlier image · you said: ${said}` : "");
+  stage.show(item, earlier ? `Earlier image, your answer: ${said}` : "Image to label");
   for (const button of main.querySelectorAll("[data-label], [data-action]")) {
     const chosen = earlier && (button.dataset.action === item.action || +button.dataset.label === item.label);
     button.setAttribute("aria-pressed", chosen);
   }
   const opinions = item.opinions || [];
   byId("opinions").hidden = !opinions.length;
-  const said = opinions.flatMap(one => [", ", isolated(nameOf(one)), ` (${one.people})`]).slice(1);
-  byId("opinions").replaceChildren("People disagree: ", ...said, ". Your answer decides.");
-  progress();
-}
-
-function progress() {
-  const {counts, round, pace} = work;
-  if (work.queue === "round") {  // the next image may belong to another round
-    for (const heading of document.querySelectorAll("title, h1, #heading")) {
-      heading.textContent = heading.textContent.replace(/^Round \d+( of \d+)?/, round.title);
-    }
+  const words = opinions.flatMap(one => [
+    ", ", isolated(nameOf(one)), ` (${one.people})`,
+    ...(one.comments || []).flatMap(comment => [": “", isolated(comment), "”"]),
+  ]).slice(1);
+  byId("opinions").replaceChildren("People disagree: ", ...words, ". Your answer decides.");
+  if (byId("gold")) {
+    byId("gold").hidden = !earlier || item.action !== "label";
+    byId("gold").setAttribute("aria-pressed", Boolean(item.gold));
   }
-  const decided = counts.requested - counts.pending;
-  const {mine, to_decide} = work;  // mine: where several people answer about each image
-  const deciding = work.queue === "disputed";
-  const done = mine ? mine.answered : decided, left = deciding ? to_decide : mine ? mine.left : counts.pending;
-  byId("bar").hidden = deciding;  // how many there will be is unknown
-  byId("bar").value = done + left ? done / (done + left) : 0;
-  byId("done").textContent = deciding ? `${to_decide} to decide`
-    : mine ? `you answered ${done}, ${left} left; ${decided} of ${counts.requested} done in all`
-    : `${decided} of ${counts.requested} done, ${left} left`;
-  byId("skipped").textContent = [counts.skipped && `${counts.skipped} skipped`, counts.flagged && `${counts.flagged} flagged`]
-    .filter(Boolean).join(", ");
-  byId("pace").textContent = pace
-    ? `${pace.toFixed(1)} s per image, ${duration(pace * left)} to go` : "";
-  byId("deadline").textContent = round.deadline && !round.closed ? deadline(new Date(round.deadline)) : "";
+  showProgress(work);
+  const around = earlier ? past.slice(Math.max(0, browsing - 2), browsing) : past.slice(-1);
+  stage.ahead([...ahead.slice(0, AHEAD), ...around]);
 }
 
-function duration(seconds) {
-  if (seconds < 60) return "under 1 min";
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+function ready() {
+  shownAt = performance.now();
+  last.show(past, browsing);
+  stage.ahead([...ahead.slice(0, AHEAD), ...past.slice(-LAST)]);
 }
 
-function deadline(end) {
-  const left = (end - Date.now()) / 1000;
-  if (left <= 0) return "deadline passed, still open";
-  const time = end.toLocaleString([], left < 86400 ? {timeStyle: "short"} : {dateStyle: "medium", timeStyle: "short"});
-  return `until ${time} (${duration(left)})`;
+function broken() {
+  note("This image cannot be shown. Flag it (F) to go on, or wait: it is asked for again.");
+}
+
+// What the tools say about light and dark.
+function tone() {
+  const {picture} = stage, select = byId("preset");
+  select.hidden = byId("window").hidden = !picture.deep;
+  if (!picture.deep) return;
+  const names = picture.windows.map(([name]) => name);
+  if ([...select.options].map(option => option.value).join() !== names.join()) {
+    select.replaceChildren(...names.map(name => new Option(name, name)));
+  }
+  select.value = stage.presetOf(picture);
+  const [level, width] = stage.windowOf(picture).map(number => +number.toPrecision(4));
+  byId("window").textContent = `level ${level}, width ${width}`;
 }
 
 function put(id, message) {
@@ -102,11 +109,15 @@ const say = message => { byId("status").textContent = message; };
 
 // --- answering
 
-function answer(action, label = null) {
+function answer(action, label = null, comment = undefined) {
   const item = shown;
   if (!item) return;
+  // Nobody can have seen what is not there yet. Of a picture that does not come one can say just that.
+  if (!stage.ready && (stage.picture?.state !== "broken" || action === "label")) {
+    return say("Wait for the picture: it is on its way.");
+  }
   const seconds = Math.min((performance.now() - shownAt) / 1000, 86400);
-  const given = {...item, action, label};
+  const given = {...item, action, label, comment, gold: false};
   if (browsing === null) {
     ahead = ahead.filter(other => other.sample !== item.sample);
     past.push(given);
@@ -117,7 +128,7 @@ function answer(action, label = null) {
   shown = null;
   say(`${nameOf(given)}.`);
   outbox.put("/api/answer", {
-    sample: item.sample, action, label, seconds: +seconds.toFixed(2), queue: work.queue,
+    sample: item.sample, action, label, comment, seconds: +seconds.toFixed(2), queue: work.queue,
   });
   if (ahead.length || browsing !== null) show();
   else stage.clear();  // what comes next arrives with the confirmation
@@ -139,8 +150,8 @@ function confirmed(change, result) {
       return;
     } else {
       say(`Undone: ${nameOf(undone)}.`);
-      const last = past.findLastIndex(item => item.sample === undone.sample);
-      if (last >= 0) past.splice(last, 1);
+      const at = past.findLastIndex(item => item.sample === undone.sample);
+      if (at >= 0) past.splice(at, 1);
       browsing = null;
       ahead = [undone, ...ahead.filter(item => item.sample !== undone.sample)];
     }
@@ -181,59 +192,97 @@ async function guess() {
     : `${classes[result.label][1]} (${Math.round(100 * result.probability)}%)`;
 }
 
+// With an answer that is sure, the image is a gold question for everybody else.
+async function gold() {
+  const item = shown;
+  if (!byId("gold") || browsing === null || item?.action !== "label") return;
+  const answer = await fetch("/api/gold", {
+    method: "POST",
+    headers: {"Content-Type": "application/json", "X-CSRF-Token": main.dataset.csrf},
+    body: JSON.stringify({sample: item.sample, gold: !item.gold}),
+  }).catch(() => null);
+  const result = await answer?.json().catch(() => null);
+  if (!answer?.ok || !result) return say(`Not saved: ${result?.error || "the site does not answer."}`);
+  item.gold = result.gold;
+  say(item.gold ? "Others will be asked this, as a check." : "No gold question any more.");
+  show();
+}
+
 // --- keys and buttons
 
 const doing = {
   undo,
+  gold,
   guess: () => main.dataset.guess && guess(),
   help: () => byId("help").showModal(),
-  back() {
-    const before = (browsing ?? past.length) - 1;
-    if (before < 0) return say("There is nothing earlier.");
-    browsing = before;
-    show();
-  },
+  guide: () => byId("guide")?.showModal(),
+  search: () => search?.begin(),
+  comment: () => shown && byId("comment").showModal(),
+  back: () => goTo((browsing ?? past.length) - 1),
   forward() {
     if (browsing === null) return;
     browsing = browsing + 1 < past.length ? browsing + 1 : null;
     show();
+    last.show(past, browsing);
   },
 };
+
+function goTo(position) {
+  if (position < 0) return say("There is nothing earlier.");
+  browsing = position;
+  show();
+  last.show(past, browsing);
+}
+
 const viewing = {
   "zoom-in": () => stage.zoomBy(1.5), "zoom-out": () => stage.zoomBy(1 / 1.5),
-  "contrast-up": () => stage.contrastBy(1.25), "contrast-down": () => stage.contrastBy(0.8),
-  reset: () => stage.reset(),
-};
-const keys = {
-  " ": () => answer("skip"), f: () => answer("flag"), backspace: doing.undo, g: doing.guess, "?": doing.help,
-  arrowleft: doing.back, arrowright: doing.forward, "+": viewing["zoom-in"], "=": viewing["zoom-in"],
-  "-": viewing["zoom-out"], ".": viewing["contrast-up"], ",": viewing["contrast-down"], escape: viewing.reset,
+  "contrast-up": () => stage.toneBy(1.25), "contrast-down": () => stage.toneBy(0.8),
+  "light-up": () => stage.toneBy(1, 1.15), "light-down": () => stage.toneBy(1, 1 / 1.15),
+  preset: () => stage.chooseNext(), reset: () => stage.reset(),
 };
 
-addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-  const key = event.key.toLowerCase();
-  if (key === " " && event.target.closest("button, a, input")) return;  // Space presses what has the focus
-  if (event.target.closest("input")) return;
-  const action = labels.has(key) ? () => answer("label", labels.get(key)) : keys[key];
-  if (!action) return;
-  event.preventDefault();
-  // A key that is held down answers once, not about every image that follows.
-  if (!event.repeat || "+-=,.".includes(key)) action();
+listenToKeys({
+  labels: new Map(classes.map(([key], label) => [key, label]).filter(([key]) => key)),
+  answer, doing, viewing, step: (x, y) => stage.stepBy(x, y), searching: Boolean(search),
+  goBack: count => count <= past.length && goTo(past.length - count),
 });
 
 document.addEventListener("click", event => {
   const button = event.target.closest("button");
   if (!button) return;
-  const {label, action, view} = button.dataset;
+  const {label, action, view, back} = button.dataset;
   if (label !== undefined) answer("label", +label);
   else if (action) answer(action);
+  else if (back) goTo(past.length - back);
   else if (button.dataset.do) doing[button.dataset.do]();
   else if (view) viewing[view]();
   if (event.detail) button.blur();  // after a click with the mouse, Space skips again
 });
 
-setInterval(progress, 20000);  // the deadline comes nearer
+byId("preset").addEventListener("change", event => {
+  stage.choose(event.target.value);
+  event.target.blur();
+});
+
+byId("comment").addEventListener("close", () => {
+  const {returnValue} = byId("comment"), text = byId("comment-text").value.trim();
+  byId("comment-text").value = byId("comment").returnValue = "";
+  if (returnValue === "flag") answer("flag", null, text || undefined);
+});
+byId("comment-text").addEventListener("keydown", event => {
+  if (event.key === "Enter" && !event.shiftKey) {
+    event.preventDefault();
+    byId("comment").close("flag");
+  }
+});
+
+setInterval(() => showProgress(work), 20000);  // the deadline comes nearer
+stayPresent(() => outbox.empty && `/api/next?queue=${work.queue}&count=${AHEAD}`, result => {
+  if (!outbox.empty || browsing !== null) return;
+  work = result;
+  merge(work.images);
+  show();
+});
 show();
 outbox.send();
 fetch("/api/history?count=200").then(answer => answer.json()).then(answers => {
@@ -246,4 +295,5 @@ fetch("/api/history?count=200").then(answer => answer.json()).then(answers => {
   }
   past = [...before.filter(one => one.sample !== ahead[0]?.sample), ...past];
   if (browsing !== null) browsing += before.length;
+  if (stage.ready) ready();
 });

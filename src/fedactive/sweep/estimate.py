@@ -20,6 +20,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.engines import EngineShelf, choose_device, usable_cores
 from fedactive.experiment import Experiment
+from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
 from fedactive.query import make_strategy
@@ -27,8 +28,8 @@ from fedactive.record.run_folder import first_round_file
 from fedactive.record.run_reader import read_run
 from fedactive.record.tables import DamagedError
 
-# Training and test images: known without having the files.
-IMAGES = {
+# Training and test images of some datasets: known without having the files.
+COUNTS = {
     "cifar10": (50_000, 10_000),
     "svhn": (73_257, 26_032),
     "pathmnist": (89_996, 7_180),
@@ -36,6 +37,33 @@ IMAGES = {
     "dermamnist": (7_007, 2_005),
 }
 SAMPLES_PER_CLIENT, TEST_IMAGES = 128, 1024  # of the trial
+TRAINED = {"local", "finetuned"}  # models that a query trains before it asks them
+
+
+class Samples(NamedTuple):
+    """What clients see, as far as it decides how long training takes."""
+
+    train: int
+    test: int
+    shape: tuple[int, ...]  # of one of them
+    classes: int
+
+
+FOUND: dict[tuple[object, ...], Samples] = {}  # by what decides them
+
+
+def samples_of(experiment: Experiment) -> Samples:
+    """Return how many samples an experiment has, and their shape; reads data that are not known by name."""
+    e = experiment
+    if e.inputs not in FOUND:
+        if e.dataset in COUNTS and not e.backbone:
+            card, side = DATASETS[e.dataset], e.image_size or DATASETS[e.dataset].size
+            FOUND[e.inputs] = Samples(*COUNTS[e.dataset], (card.channels, side, side), len(card.classes))
+        else:
+            data = load_inputs(e)
+            counts = len(data.train_inputs), len(data.test_inputs)
+            FOUND[e.inputs] = Samples(*counts, data.input_shape, len(data.classes))
+    return FOUND[e.inputs]
 
 
 class Work(NamedTuple):
@@ -54,9 +82,8 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     Local-only training counts with all its epochs, though it may end before.
     """
     e = experiment
-    N, test = IMAGES[e.dataset]
+    N, test, _, classes = samples_of(e)
     if e.rho > 1:
-        classes = len(DATASETS[e.dataset].classes)
         N = int(long_tail_sizes(np.full(classes, N // classes), e.rho).sum())
     B = budget_per_client(N, e.clients, e.budget)
     before, labelled = (min(e.clients * B * r, N) for r in (al_round - 1, al_round))
@@ -65,7 +92,7 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     seen = float(sum(map(e.evaluates, range(e.fl_rounds))) * test)
     if al_round > 1:
         models = make_strategy(e.strategy, e.selector, e.strategy_options).needs
-        trained += len(models - {"global"}) * e.local_only_epochs * before
+        trained += len(models & TRAINED) * e.local_only_epochs * before
         seen += len(models) * (N - before) + ("local" in models) * e.clients * test
     return Work(trained, seen)
 
@@ -90,26 +117,29 @@ def remaining_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...]
 
 def kind(experiment: Experiment) -> tuple[object, ...]:
     """Return what decides how fast an experiment trains, image by image."""
-    e, card = experiment, DATASETS[experiment.dataset]
-    return (card.channels, card.size, e.model, e.algorithm, e.batch_size, e.augment, e.precision, e.device)
+    e = experiment
+    training = (e.model, e.model_options, e.algorithm, e.objective, e.batch_size, e.augment, e.precision)
+    return (samples_of(e).shape, *training, e.device)
 
 
 def measure_speed(experiment: Experiment, seconds: float) -> Work:
     """Measure images per second, in FL rounds on noise of the right shape for about that many seconds."""
-    card = DATASETS[experiment.dataset]
+    _, _, shape, classes = samples_of(experiment)
     gpu = choose_device(experiment.device).type == "cuda"
     K = experiment.clients if gpu else min(experiment.clients, usable_cores())  # that train side by side
     e = replace(experiment, clients=K, local_epochs=1, evaluate_every=1)
     rng = torch.Generator().manual_seed(0)
 
     def make_noise(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        shape = (count, card.channels, card.size, card.size)
-        images = torch.randint(256, shape, dtype=torch.uint8, generator=rng)
-        return images, torch.randint(len(card.classes), (count,), generator=rng)
+        inputs = torch.randint(256, (count, *shape), dtype=torch.uint8, generator=rng)
+        features = len(shape) == 1
+        labels = torch.randint(classes, (count,), generator=rng)
+        return inputs.float() / 256 if features else inputs, labels
 
     N = K * SAMPLES_PER_CLIENT
     train, test = make_noise(N), make_noise(TEST_IMAGES)
-    noise = Dataset(card.name, *train, *test, card.classes, card.mean, card.std)
+    normal = (0.5,) * shape[0] if len(shape) == 3 else ()
+    noise = Dataset(e.dataset, *train, *test, tuple(map(str, range(classes))), normal, normal)
     pools = np.split(np.arange(N), K)
     with EngineShelf() as engines:
         federation = Simulation(e, Split(pools, pools, SAMPLES_PER_CLIENT), engines.get(e, noise))

@@ -1,4 +1,4 @@
-"""Find the runs behind each of the paper's numbers.
+"""Find the runs of an experiment among those that were read.
 
 Runs are matched on all settings but the seed. How far a run was meant to go does not matter either: it counts
 for every AL round that it has completed.
@@ -7,34 +7,21 @@ for every AL round that it has completed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from fedactive.backbones.find import short_name as short_backbone
+from fedactive.data.own_file import short_name
 from fedactive.experiment import Experiment
-from fedactive.paper.settings import all_settings
+from fedactive.record.finding import runs_in
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun, drop_copies
 
 
 def key_without_seed(settings: Mapping[str, Any]) -> Identity:
     """Return what the runs of one experiment share: everything but the seed."""
     return tuple((name, settings[name]) for name in DEFAULTS if name != "seed")
-
-
-def precisions(runs: Iterable[StoredRun]) -> list[str]:
-    """List the kinds of arithmetic in which there are runs on the paper's datasets."""
-    datasets = {setting.dataset for setting in all_settings()}
-    identities = [dict(run.identity) for run in runs]
-    return sorted({run["precision"] for run in identities if run["dataset"] in datasets})
-
-
-def shared_precision(runs: Iterable[StoredRun]) -> dict[str, Any]:
-    """Return the precision of all of these runs, as a setting to find them by; nothing if they differ in it.
-
-    The paper does not say which it used, so where there is only one there is nothing to choose.
-    """
-    found = precisions(runs)
-    return {"precision": found[0]} if len(found) == 1 else {}
 
 
 class Archive:
@@ -49,7 +36,9 @@ class Archive:
 
     def find(self, experiment: Experiment) -> list[StoredRun]:
         """List all runs of the experiment, one per seed, whatever seed and rounds it has itself."""
-        found = self.runs.get(key_without_seed(vars(experiment)), {})
+        e = experiment  # a file of the user's own counts by name and content, wherever it lies
+        names = {"dataset": short_name(e.dataset), "backbone": short_backbone(e.backbone)}
+        found = self.runs.get(key_without_seed(vars(e) | names), {})
         return [found[seed] for seed in sorted(found)]
 
     def reaches(self, experiment: Experiment) -> bool:
@@ -62,3 +51,19 @@ class Archive:
         table = pd.DataFrame(rows, columns=["seed", "al_round", "accuracy"])
         table = table.dropna(subset="accuracy")  # between sites it may be unknown
         return table.assign(labelled=table["al_round"] * experiment.percent, **columns)
+
+
+def remaining(wanted: Iterable[Experiment], *archives: Archive) -> list[Experiment]:
+    """List those for which no run has got far enough, in their runs folder or in these archives.
+
+    A run counts even if it was to go further.
+    """
+    folders: dict[Path, Archive] = {}
+    missing = []
+    for experiment in wanted:
+        where = experiment.runs_dir
+        if where not in folders:
+            folders[where] = Archive(runs_in(where).runs if where.exists() else [])  # it may be made later
+        if not any(archive.reaches(experiment) for archive in (folders[where], *archives)):
+            missing.append(experiment)
+    return missing

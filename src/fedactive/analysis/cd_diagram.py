@@ -1,0 +1,67 @@
+"""The critical-difference picture: methods on a line of mean ranks; bars join those that do not differ.
+
+After Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 2006.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedactive.analysis.curves import figure_file
+from fedactive.analysis.ranks import Ranks, cliques
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, LINE = 8.0, 0.26  # inches: of the picture, between names
+NAMES = 0.3  # room for names on either side, as a share of the axis
+
+
+def draw_critical_difference(ranks: Ranks, title: str, path: Path) -> None:
+    """Draw the best methods on the left, one bar below the axis for each group that does not differ."""
+    groups = cliques(ranks.means, ranks.critical_difference)
+    half = ceil(len(ranks.means) / 2)
+    depth = 0.5 * len(groups) + 1  # lines between the axis and the first name
+    with figure_file(path, (WIDTH, 1.4 + LINE * (depth + half))) as figure:
+        axes = figure.subplots()
+        low, high = floor(ranks.means.min()), max(ceil(ranks.means.max()), floor(ranks.means.min()) + 1)
+        room = NAMES * (high - low)
+        right = max(high + room, low + 1.05 * ranks.critical_difference)  # which may be longer than the axis
+        axes.set(xlim=(low - room, right), ylim=(depth + half, -3))
+        axes.set_axis_off()
+        draw_axis(axes, low, high)
+        draw_difference(axes, low, ranks.critical_difference)
+        for i, group in enumerate(groups):
+            ends = ranks.means[group[0]], ranks.means[group[-1]]
+            reach = 0.005 * (high - low)
+            y = 0.5 * (i + 1)
+            axes.plot((ends[0] - reach, ends[1] + reach), (y, y), color="black", linewidth=4)
+        for i, (name, rank) in enumerate(ranks.means.items()):
+            left = i < half
+            y = depth + (i if left else len(ranks.means) - 1 - i)
+            end = low - 0.02 * room if left else high + 0.02 * room
+            axes.plot((rank, rank, end), (0, y, y), color="0.35", linewidth=0.9)
+            words = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
+            axes.text(
+                end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center"
+            )
+        axes.set_title(title, fontsize=10)
+
+
+def draw_axis(axes: Axes, low: int, high: int) -> None:
+    axes.plot((low, high), (0, 0), color="black", linewidth=1.2)
+    step = max(1, round((high - low) / 10))
+    for tick in range(low, high + 1, step):
+        axes.plot((tick, tick), (0, -0.25), color="black", linewidth=1.2)
+        axes.text(tick, -0.4, str(tick), ha="center", va="bottom")
+    axes.text((low + high) / 2, -1.25, "mean rank (1 is best)", ha="center", va="bottom", fontsize=9)
+
+
+def draw_difference(axes: Axes, low: int, difference: float) -> None:
+    """Draw how far apart two mean ranks must be, above the axis."""
+    axes.plot((low, low + difference), (-2.2, -2.2), color="black", linewidth=1.5)
+    for end in (low, low + difference):
+        axes.plot((end, end), (-2.4, -2.0), color="black", linewidth=1.5)
+    axes.text(low + difference / 2, -2.4, f"critical difference {difference:.2f}", ha="center", va="bottom")

@@ -1,0 +1,42 @@
+"""Published numbers of the same settings, beside ours.
+
+Those of the yardstick are as FairFAL's authors report them (CVPR 2026), each method by their own runs.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import pandas as pd
+
+from fedactive.benchmark.verdict import Verdict
+
+LIMIT = 1.5  # points of accuracy; what differs by more is looked into
+
+
+def published_numbers(suite: str) -> pd.DataFrame:
+    """Return `labelled_percent, method, accuracy` of a suite of one setting; empty if there are none."""
+    with (resources.files("fedactive.benchmark") / "published.csv").open(encoding="utf-8") as file:
+        table = pd.read_csv(file)
+    return table[table["suite"] == suite].drop(columns="suite")
+
+
+def beside_published(verdict: Verdict) -> pd.DataFrame:
+    """Return a row of text for each published number that we have a number for; far ones are bold."""
+    rows = []
+    numbers: list[Any] = list(published_numbers(verdict.suite.name).itertuples())
+    for published in numbers:
+        points = verdict.points
+        there = (points["method"] == published.method) & (points["labelled"] == published.labelled_percent)
+        ours = points.loc[there, "accuracy"].dropna()
+        row = {"method": published.method, "labelled": f"{published.labelled_percent}%"}
+        row["published"] = f"{published.accuracy:.2f}"
+        if len(ours):
+            difference = ours.mean() - published.accuracy
+            text = f"{difference:+.2f}"
+            row["ours"] = f"{ours.mean():.2f}" + (f" ± {ours.std():.2f}" if len(ours) > 1 else "")
+            row["seeds"] = str(len(ours))
+            row["difference"] = f"**{text}**" if abs(difference) > LIMIT else text
+        rows.append(row)
+    return pd.DataFrame(rows).fillna("")

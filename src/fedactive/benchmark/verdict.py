@@ -1,0 +1,143 @@
+"""Judge methods: ranks, tests of all pairs, the labels that random would need, cost.
+
+Two methods are compared by their areas under the budget curve (the mean accuracy on the way), seed by seed in
+every setting, since runs of one seed share clients, first labels and initial weights. These paired
+differences go through one exact t-test per pair of methods, and Holm's method corrects for all pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedactive.analysis.label_saving import labels_needed
+from fedactive.analysis.ranks import Ranks, rank_methods
+from fedactive.analysis.significance import paired_tests
+from fedactive.benchmark.points import areas, mean_scores
+from fedactive.benchmark.suite import BASELINE, Suite
+
+
+class Rivals(NamedTuple):
+    """How a method stands to the others of a suite."""
+
+    better: list[str]  # than these
+    worse: list[str]
+    undecided: list[str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    suite: Suite
+    points: pd.DataFrame  # as `read_points` makes them
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """List the methods that have runs, the best first."""
+        there = [entry.label for entry in self.suite.entries if entry.label in set(self.points["method"])]
+        means = self.mean_areas
+        ranks = self.ranks.means if self.ranks.comparisons else pd.Series(dtype=float)
+        return sorted(there, key=lambda name: (ranks.get(name, np.inf), -means.get(name, -np.inf)))
+
+    @cached_property
+    def absent(self) -> list[str]:
+        return [e.label for e in self.suite.entries if e.label not in set(self.points["method"])]
+
+    @cached_property
+    def areas(self) -> pd.DataFrame:
+        return areas(self.points)
+
+    @cached_property
+    def shared_settings(self) -> list[str]:
+        """List the settings in which every method with a complete run has one: means are taken over these."""
+        there = self.areas.groupby("setting")["method"].nunique()
+        return [str(setting) for setting in there[there == self.areas["method"].nunique()].index]
+
+    @property
+    def mean_areas(self) -> pd.Series:
+        """Return the mean accuracy on the way by method, each of the shared settings weighing the same."""
+        shared = self.areas[self.areas["setting"].isin(self.shared_settings)]
+        return shared.groupby(["method", "setting"])["area"].mean().groupby("method").mean()
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        return rank_methods(mean_scores(self.points))
+
+    @cached_property
+    def tests(self) -> pd.DataFrame:
+        """Test all pairs: `i, j, n` differences, `mean_difference` (i minus j), `p_holm`, `significant`."""
+        paired = self.areas["setting"].astype(str) + "/" + self.areas["seed"].astype(str)
+        curves = self.areas.assign(strategy=self.areas["method"], seed=paired, al_round=1, labelled=1.0)
+        curves = curves.rename(columns={"area": "accuracy"}).drop(columns=["setting", "method"])
+        return paired_tests(curves)
+
+    def standing(self, method: str) -> Rivals:
+        """Say which methods this one is significantly better and worse than, in the order of ranks."""
+        better, worse = set(), set()
+        decided: list[Any] = list(self.tests[self.tests["significant"]].itertuples())
+        for test in decided:
+            winner, loser = (test.i, test.j) if test.mean_difference > 0 else (test.j, test.i)
+            if winner == method:
+                better.add(loser)
+            elif loser == method:
+                worse.add(winner)
+        others = [name for name in self.methods if name != method]
+        undecided = [name for name in others if name not in better | worse]
+        return Rivals([n for n in others if n in better], [n for n in others if n in worse], undecided)
+
+    def sentence(self, method: str) -> str:
+        """Say in one sentence how a method did."""
+        if method not in self.methods:
+            return f"{method} has no runs yet."
+        if method not in set(self.areas["method"]):
+            return f"{method} has no run to the end of the suite yet, so it cannot be judged."
+        stands = self.standing(method)
+        parts = [
+            f"{what} {', '.join(names)}"
+            for what, names in (("better than", stands.better), ("worse than", stands.worse))
+            if names
+        ]
+        if stands.undecided:
+            parts.append(f"undecided with {self.evidence(method)} against {', '.join(stands.undecided)}")
+        if not parts:
+            return f"{method} is alone: there is no other method with runs."
+        place = f", rank {self.ranks.means[method]:.1f} of {len(self.ranks.means)}" if self.ranked else ""
+        return f"{method}{place}: {'; '.join(parts)}."
+
+    def evidence(self, method: str) -> str:
+        """Say how many runs a method is judged by: `4 seeds in 2 settings`."""
+        own = self.areas[self.areas["method"] == method]
+        seeds, settings = own["seed"].nunique(), own["setting"].nunique()
+        text = f"{seeds} seed{'s' if seeds > 1 else ''}"
+        return text + (f" in {settings} settings" if settings > 1 else "")
+
+    @property
+    def ranked(self) -> bool:
+        return self.ranks.comparisons > 0 and len(self.ranks.means) > 1
+
+    def needed_by_random(self) -> pd.DataFrame:
+        """Return the labels that random would have needed: a row per method and setting, a column per round.
+
+        It is inf where random never got there. Its first budget stands for that or fewer.
+        """
+        rows = {}
+        for setting, part in self.points.groupby("setting", sort=False):
+            later = part[part["al_round"] > 1].groupby(["method", "al_round"])["accuracy"].mean()
+            random = part[part["method"] == BASELINE].groupby("al_round")[["labelled", "accuracy"]].mean()
+            for method in self.methods:
+                if method != BASELINE and method in set(part["method"]) and len(random):
+                    rows[method, setting] = {
+                        al_round: labels_needed(random["labelled"], random["accuracy"], accuracy)
+                        for al_round, accuracy in later[method].items()
+                    }
+        index = pd.MultiIndex.from_tuples(rows, names=["method", "setting"]) if rows else None
+        return pd.DataFrame(list(rows.values()), index=index)
+
+    def cost(self) -> pd.Series:
+        """Return the mean seconds of a query for one client, by method, over settings and later AL rounds."""
+        later = self.points[self.points["al_round"] > 1]
+        each = later.groupby(["method", "setting"])["seconds"].mean()
+        return each.groupby("method").mean()

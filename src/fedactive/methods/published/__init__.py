@@ -1,0 +1,1 @@
+"""Published methods that are more than a query strategy: one method, one file."""

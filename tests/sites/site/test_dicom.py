@@ -1,0 +1,199 @@
+"""DICOM and 16-bit PNG: to their full depth, in any window, without a word about the patient."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pydicom
+import pytest
+from PIL import Image
+
+from fedactive.errors import ConfigurationError, DataError
+from fedactive.sites.card import card_from_plain, card_to_plain, read_card
+from fedactive.sites.site import dicom
+from fedactive.sites.site.deep import Deep
+from fedactive.sites.site.folder import Site
+from fedactive.sites.site.pictures import decode, fit, see
+from fedactive.sites.site.read_images import read_images
+from support.dicoms import PUBLISHED, copy
+
+SHAPE = (1, 16, 16)
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "_RLE", "_bigendian", "_implicit", "_jp2klossless", "_jpeg_ls_lossless"]
+)
+def test_every_lossless_compression_gives_the_same_values(kind):
+    seen, plain = see(PUBLISHED / f"MR_small{kind}.dcm"), pydicom.dcmread(PUBLISHED / "MR_small.dcm")
+    assert isinstance(seen, Deep)
+    assert np.array_equal(seen.low + seen.step * seen.counts, plain.pixel_array)
+    assert seen.window == (600, 1600)  # the file's own
+    assert not seen.hounsfield
+
+
+def test_values_of_computed_tomography_are_hounsfield_units():
+    seen, stored = see(PUBLISHED / "CT_small.dcm"), pydicom.dcmread(PUBLISHED / "CT_small.dcm")
+    assert isinstance(seen, Deep)
+    assert seen.hounsfield
+    assert np.array_equal(seen.low + seen.counts, stored.pixel_array - 1024.0)
+    grey = np.asarray(seen.seen_through((40, 400)))
+    assert np.array_equal(grey, np.floor((stored.pixel_array - 1024.0 + 160) * 255 / 400).clip(0, 255))
+
+
+def test_colours_are_colours():
+    for name in ("examples_rgb_color", "SC_rgb_jpeg_dcmtk", "SC_rgb_rle_16bit", "examples_palette"):
+        seen = see(PUBLISHED / f"{name}.dcm")
+        assert isinstance(seen, Image.Image), name
+        assert seen.mode == "RGB"
+    red = np.asarray(see(PUBLISHED / "SC_rgb_rle_16bit.dcm"))[5, 50]
+    assert red.tolist() == [255, 0, 0]
+
+
+def test_where_high_values_are_dark_they_stay_dark(tmp_path):
+    plain = see(copy("MR_small", tmp_path / "a.dcm"))
+    other = see(copy("MR_small", tmp_path / "b.dcm", PhotometricInterpretation="MONOCHROME1"))
+    assert np.array_equal(np.asarray(other.seen_through()), 255 - np.asarray(plain.seen_through()))
+    assert plain.digest() != other.digest()
+
+
+def test_padding_is_no_part_of_the_range(tmp_path):
+    dataset = pydicom.dcmread(PUBLISHED / "CT_small.dcm")
+    values = dataset.pixel_array.copy()
+    values[:10] = -2000
+    dataset.PixelData, dataset.PixelPaddingValue = values.tobytes(), -2000
+    dataset.save_as(tmp_path / "padded.dcm")
+    low, high = values[10:].min() - 1024, values[10:].max() - 1024
+    assert see(tmp_path / "padded.dcm").window == ((low + high) / 2, high - low)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "reason"),
+    [
+        ("rtdose", {}, "it has 15 frames, and one file must be one picture"),
+        ("MR_small", {"BurnedInAnnotation": "YES"}, "it says that patient data are written into the picture"),
+        ("MR_small", {"PixelData": None}, "it has no picture"),
+        ("MR_truncated", {}, "its pixels cannot be decoded (Explicit VR Little Endian)"),
+        ("MR_small", {"Rows": 60_000, "Columns": 60_000}, "it is too large"),
+    ],
+)
+def test_what_cannot_be_used_is_named_without_a_word_of_the_file(tmp_path, name, tags, reason):
+    assert see(copy(name, tmp_path / "x.dcm", **tags)) == reason
+
+
+def test_damaged_files_are_told(tmp_path):
+    whole = (PUBLISHED / "MR_small.dcm").read_bytes()
+    (tmp_path / "short.dcm").write_bytes(whole[:2000])
+    (tmp_path / "text.dcm").write_text("Doe, John")
+    assert see(tmp_path / "short.dcm") == "its pixels cannot be decoded (Explicit VR Little Endian)"
+    assert see(tmp_path / "text.dcm") == "it is not a DICOM file"
+
+
+def test_nothing_about_the_patient_leaves_the_decoder(tmp_path, capfd, caplog, recwarn):
+    secret = {"PatientName": "Doe^Jane", "PatientID": "4711-0815", "PatientBirthDate": "19700229x"}
+    for k, name in enumerate(("MR_small", "CT_small", "MR_truncated")):
+        copy(name, tmp_path / "in" / f"{k}.dcm", **secret, InstanceNumber=k)
+    recwarn.clear()
+    pool = read_images(tmp_path / "in", SHAPE, tmp_path / "cache" / "x.npz")
+    shown = b"".join(pool.picture(k)[0] for k in range(2)) + repr([pool.values(k) for k in range(2)]).encode()
+    told = " ".join(pool.left_out()) + caplog.text + "".join(capfd.readouterr())
+    kept = (tmp_path / "cache" / "x.npz").read_bytes()
+    assert pool.names == ("0.dcm", "1.dcm")
+    for word in ("Doe", "4711", "1970"):
+        assert word not in told
+        assert word.encode() not in shown + kept
+    assert not [str(one.message) for one in recwarn if "1970" in str(one.message)]
+    png = Image.open(io.BytesIO(pool.picture(0)[0]))
+    assert (png.format, png.mode, png.info) == ("PNG", "L", {})
+
+
+def test_without_the_extra_the_site_says_what_to_install(tmp_path, monkeypatch):
+    copy("MR_small", tmp_path / "a.dcm")
+    monkeypatch.setattr(dicom, "can_read", lambda: False)
+    with pytest.raises(DataError, match=r"has DICOM files, such as a.dcm.*pip install 'fedactive\[dicom\]'"):
+        read_images(tmp_path, SHAPE)
+
+
+# ------------------------------------------------------------------------------------------- windows
+
+
+def sixteen(folder, name, values):
+    folder.mkdir(exist_ok=True)
+    Image.fromarray(np.asarray(values, np.uint16)).save(folder / name)
+    return folder / name
+
+
+def test_twelve_bits_in_a_png_of_sixteen_are_visible(tmp_path):
+    ramp = np.arange(256).reshape(16, 16)
+    twelve, full = sixteen(tmp_path, "12.png", ramp * 16), sixteen(tmp_path, "16.png", ramp * 257)
+    assert decode(twelve, SHAPE).pixels.max() == 254
+    assert np.array_equal(decode(full, SHAPE).pixels[0], ramp)  # as it always was
+    assert np.array_equal(
+        decode(twelve, SHAPE, (2048, 256)).pixels[0], ((ramp * 16 - 1920) * 255 // 256).clip(0, 255)
+    )
+
+
+def test_a_pool_knows_what_is_deep_and_training_sees_the_window(tmp_path):
+    folder = tmp_path / "in"
+    copy("CT_small", folder / "ct.dcm")
+    sixteen(folder, "deep.png", np.arange(256).reshape(16, 16) * 16)
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(folder / "flat.png")
+    cache = tmp_path / "cache" / "x.npz"
+    for window in (None, (40.0, 400.0), (40.0, 400.0)):  # the last from the cache
+        pool = read_images(folder, SHAPE, cache, window=window)
+        assert pool.deep == (True, True, False)
+        assert np.array_equal(pool.pixels[0], fit(pool.values(0), SHAPE, window))
+        assert np.array_equal(pool.pixels[2], np.arange(256).reshape(1, 16, 16))
+    assert [pool.is_deep(k) for k in (-1, 0, 2, 3)] == [False, True, False, False]
+    with pytest.raises(DataError, match=r"flat.png is no longer a picture of more than 8 bits"):
+        pool.values(2)
+
+
+def test_the_window_is_stated_in_the_plan_and_in_messages_only_then():
+    table = {"classes": ["a", "b"], "size": 16}
+    assert "window" not in card_to_plain(read_card("chest", table))
+    card = read_card("chest", table | {"window": [40, 400]})
+    assert card.window == (40, 400)
+    assert card_from_plain(json.loads(json.dumps(card_to_plain(card)))) == card
+    for wrong in (40, [40], [40, 0], [40, -1], [40, "x"], [40, float("nan")]):
+        with pytest.raises(ConfigurationError, match=r"images.window.*\[level, width\]"):
+            read_card("chest", table | {"window": wrong})
+
+
+# ------------------------------------------------------------------------------------------- patients
+
+
+def test_images_of_a_patient_are_on_one_side_of_the_test_split(tmp_path):
+    for k, (folder, patient) in enumerate(
+        [
+            ("images", "1"),
+            ("images", "2"),
+            ("images", "2"),
+            ("test/cat", "2"),
+            ("test/dog", "3"),
+            ("images", ""),
+        ]
+    ):
+        values = pydicom.dcmread(PUBLISHED / "MR_small.dcm").pixel_array + k
+        copy("MR_small", tmp_path / folder / f"{k}.dcm", PatientID=patient, PixelData=values.tobytes())
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    site = Site.init(
+        tmp_path / "site", "north", tmp_path / "images", tmp_path / "classes.txt", tmp_path / "test"
+    )
+    for _ in range(2):  # also from the cache
+        pool = site.read((1, 8, 8))
+        assert pool.names == ("0.dcm", "5.dcm")
+        assert pool.left_out() == [
+            f"{k}.dcm is left out: its patient is among the test images" for k in (1, 2)
+        ]
+
+
+def test_a_site_that_began_without_dicom_passes_it_over(tmp_path):
+    for k in range(3):
+        sixteen(tmp_path / "images", f"{k}.png", np.full((8, 8), 300 * k))
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    site = Site.init(tmp_path / "site", "north", tmp_path / "images", tmp_path / "classes.txt", None)
+    site.read((1, 8, 8))
+    copy("MR_small", tmp_path / "images" / "new.dcm")
+    assert site.read((1, 8, 8)).left_out() == ["1 file is left out: not .png, .jpg, .jpeg, .dcm, .dicom"]

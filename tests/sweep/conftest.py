@@ -1,0 +1,3 @@
+from support.run_folders import runs, store
+
+__all__ = ["runs", "store"]
