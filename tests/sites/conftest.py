@@ -13,7 +13,7 @@ from support.folders import make_coordinator, make_site
 # The federation of real processes comes first: it mostly waits, and other tests can run meanwhile. pytest-xdist
 # gives a worker the first eighth of all tests at once, so that those of the federation stay together; the quick
 # ones behind them do not keep that worker long.
-FIRST = ("test_flower.py", "test_photographs.py", "test_wire.py", "test_store.py")
+FIRST = ("test_flower.py", "test_wire.py", "test_store.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
