@@ -241,6 +241,7 @@ def test_with_a_backbone_sites_embed_once_and_send_sums_and_heads(rehearsal, fin
     for content in pushed(requests)["ArrayChunk"]:
         tensors = safetensors.torch.load(get_object_body(content, ArrayChunk))
         forms.append(sorted((name, *value.shape) for name, value in tensors.items()))
+        assert len(content) < sum(value.nbytes for value in tensors.values()) + 500
     sums = [("squares", FEATURES), ("sums", FEATURES)]
     head = [("head.bias", 10), ("head.weight", 10, FEATURES)]
     assert sorted(forms) == [head] * 3 * 2 + [sums] * 3  # sites, FL rounds
