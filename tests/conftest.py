@@ -28,7 +28,7 @@ SLOW = (
     ("flower/test_flower.py",),
     ("laboratory/test_on_ray.py", "sweep/test_on_ray.py", "sweep/test_shared_folder.py"),
     ("page/test_browser.py", "page/test_fuzz.py", "flower/test_gate_fuzz.py"),
-    ("sweep/test_comparison.py",),
+    ("sweep/test_comparison.py"),
     ("record/test_run_folder.py", "sites/test_hardships.py"),
 )
 

@@ -24,11 +24,11 @@ PART = 512  # images; a kill costs at most the work on so many
 class PartStore:
     """The parts of one set of images."""
 
-    def __init__(self, images: Tensor, *what: object) -> None:
-        """Choose the folder; `what` tells, besides the images, what decides the features."""
+    def __init__(self, images: Tensor, *what: object, place: Path | None = None) -> None:
+        """Choose the folder, in `place`; `what` tells, besides the images, what decides the features."""
         found = hashlib.sha256(repr((tuple(images.shape), PART, *what)).encode())
         found.update(images.contiguous().cpu().numpy())  # type: ignore[arg-type]
-        self.folder = cache_folder("embeddings") / found.hexdigest()[:32]
+        self.folder = (place or cache_folder("embeddings")) / found.hexdigest()[:32]
 
     def file(self, first: int) -> Path:
         return self.folder / f"{first:09}.npy"

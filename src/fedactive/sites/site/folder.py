@@ -7,7 +7,8 @@ images.json          the images in the order of their numbers, and what they sho
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
 guide.toml           optional: groups, definitions and example pictures of the classes (see guide.py)
-cache/               decoded images; those that no run needs any more are deleted
+cache/               decoded images; those that no run needs any more are deleted; features of backbones
+backbones/           files of backbones, which somebody has put there for runs
 runs/                what the trainer remembers of each run
 """
 
