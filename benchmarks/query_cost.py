@@ -118,7 +118,7 @@ def cost_table(settings: list[int], clients: int, data_dir: Path, device: str, e
     data = dataclasses.replace(data, test_inputs=data.test_inputs[:64], test_labels=data.test_labels[:64])
     # The paper's split whatever `clients` is, of which the first ones are measured.
     whole = split(Experiment(dataset="cifar10", clients=PAPER_CLIENTS), data.train_labels, CLASSES)
-    dealt = Split(whole.pools[:clients], whole.first[:clients], whole.budget)
+    dealt = Split(whole.pools[:clients], whole.first[:clients], whole.budgets)
     paper = paper_table("query_cost_seconds").set_index(["labelled_percent", "strategy", "selector"])
     published = paper["seconds_per_client_rtx3090"].to_dict()
     place = choose_device(device)

@@ -1,5 +1,6 @@
 import math
-from dataclasses import FrozenInstanceError
+import re
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +43,36 @@ def test_a_budget_may_be_a_number_of_labels_of_each_client():
 
 
 @pytest.mark.parametrize(
-    "budget", ["0/client", "1.5/client", "-1/client", "/client", "10/clients", "²/client"]
+    "budget",
+    [
+        "0/client",
+        "1.5/client",
+        "-1/client",
+        "/client",
+        "10/clients",
+        "²/client",
+        "5+/client",
+        "5+0/client",
+        "5+5",
+    ],
 )
 def test_other_budgets_are_refused(budget):
-    sentence = "a number from 0.01 to 100, or a whole number as in 10/client"
+    sentence = "a number from 0.01 to 100, or whole numbers as in 10/client or 5+10/client"
     for make in (lambda: Experiment(budget=budget), lambda: Experiment.from_values({"budget": budget})):
-        with pytest.raises(ConfigurationError, match=f"budget: '{budget}' was given, allowed is {sentence}"):
+        with pytest.raises(
+            ConfigurationError, match=re.escape(f"budget: '{budget}' was given, allowed is {sentence}")
+        ):
             make()
+
+
+def test_a_budget_may_grow_from_round_to_round():
+    e = Experiment(budget="5+5+10/client")
+    assert (e.budget, e.rounds) == ("5+5+10/client", 3)
+    assert replace(e, rounds=7).hash == e.hash  # more rounds extend the run, with 10 in each
+    assert Experiment(budget="5+05+10+10/client").hash == e.hash  # says the same
+    assert Experiment(budget="5+5+10+10/client").rounds == 4
+    assert Experiment(budget="10+10/client") == Experiment(budget="10/client", rounds=2)
+    assert Experiment.from_toml(e.to_toml()) == e
 
 
 def test_selector_is_settled_by_the_strategy():

@@ -1,5 +1,7 @@
 """The loop on the real thing: small experiments on digits, end to end."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 import torch
@@ -18,6 +20,17 @@ def test_every_round_labels_the_budget_without_repeats_and_only_from_the_own_poo
     assert not selections["sample"].duplicated().any()
     owner = clients.set_index("sample")["client"]
     assert (owner.loc[selections["sample"]].to_numpy() == selections["client"].to_numpy()).all()
+
+
+def test_a_budget_that_grows(small):
+    experiment = small(strategy="margin", first="typiclust", budget="3+2+5/client", rounds=4, fl_rounds=1)
+    result = run(experiment)
+    sizes = result.selections.groupby(["al_round", "client"]).size()
+    assert sizes.tolist() == [n for n in (3, 2, 5, 5) for _ in range(experiment.clients)]
+    shorter = run(replace(experiment, rounds=2, runs_dir=experiment.runs_dir / "other"))
+    grown = run(replace(experiment, runs_dir=experiment.runs_dir / "other"))
+    assert grown.folder == shorter.folder  # it went on
+    assert grown.accuracy.equals(result.accuracy)
 
 
 def test_metrics_are_tidy_and_complete(small, digits):

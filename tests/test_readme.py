@@ -79,3 +79,13 @@ def test_files_that_are_named_exist(document):
     places = (ROOT, ROOT / "src" / "fedactive", ROOT / "tests")
     missing = [name for name in named if not any((place / name).exists() for place in places)]
     assert not missing
+
+
+def test_the_readmes_few_labels_are_those_of_the_document():
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    few = (ROOT / "docs" / "FEW-LABELS.md").read_text(encoding="utf-8")
+    table = few[few.index("<!-- few-labels: dataset=cifar10 alpha=0.1 algorithm=fedavg") :]
+    labels, row = (re.search(rf"^\| {name} \|.*$", table, re.MULTILINE)[0] for name in ("strategy", "`auto`"))
+    accuracy = dict(zip(*([cell.strip() for cell in line.split("|")] for line in (labels, row)), strict=True))
+    at_100, at_2500 = (re.search(r"[\d.]+", accuracy[n])[0] for n in ("100", "2,500"))
+    assert f"{at_100}% with 100 labels of all clients together, and {at_2500}% with 2,500" in text

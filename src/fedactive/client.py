@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedactive.data.budget import budget_in
 from fedactive.engines.engine import Engine
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import (
@@ -51,7 +52,7 @@ class Client:
     number: int  # distinguishes its random generators from other clients'
     pool: Tensor  # all samples it may ask for, in ascending order
     first: Tensor  # labelled in AL round 1, before there is a model
-    budget: int  # labels per AL round
+    budgets: Sequence[int]  # labels by AL round; the last is that of all later ones
     withdrawn: Tensor = field(default_factory=NO_SAMPLES.clone)  # annotators skipped them; not queried again
     labelled: Tensor = field(default_factory=NO_SAMPLES.clone)  # D_k, in the order of labelling
     labels: Tensor = field(default_factory=NO_SAMPLES.clone)  # of `labelled`, in the same order
@@ -151,10 +152,10 @@ class Client:
         )
 
 
-def first_labels(experiment: Experiment, number: int, pool: np.ndarray, budget: int) -> np.ndarray:
+def first_labels(experiment: Experiment, number: int, pool: np.ndarray, budgets: Sequence[int]) -> np.ndarray:
     """Draw the samples of a client's pool that are labelled before there is a model."""
     rng = Randomness(experiment.seed).numpy("first labels", number)
-    return rng.choice(pool, min(budget, len(pool)), replace=False)
+    return rng.choice(pool, min(budgets[0], len(pool)), replace=False)
 
 
 def train_together(
@@ -214,10 +215,11 @@ def query_together(
         if strategy.numbers and agreed is None:
             agreed = agree(strategy, pools)
         rngs = [Randomness(e.seed).torch("strategy", al_round, client.number) for client in clients]
-        chosen = strategy.select_all(pools, clients[0].budget, rngs)
+        budget = budget_in(clients[0].budgets, al_round)
+        chosen = strategy.select_all(pools, budget, rngs)
         queries = []
         for k, (client, pool, c) in enumerate(zip(clients, pools, chosen, strict=True)):
-            require_contract(strategy, c, len(pool), client.budget)
+            require_contract(strategy, c, len(pool), budget)
             queries.append(Query(k, client.unlabelled[c.indices.cpu()], c.scores.cpu()))
     with engine.time_phase("local-only evaluation", seconds):
         evaluations = [engine.evaluate(local) for local in models.get("local", [])]

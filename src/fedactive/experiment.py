@@ -96,7 +96,8 @@ class Experiment:
     )
     budget: float | str = query(
         5.0,
-        "labels per AL round: percent of all training samples, shared equally, or a number for each client",
+        "labels per AL round: percent of all training samples, shared equally, or a number for each client; "
+        "5+5+10/client is 5, 5, then 10 in all further rounds",
         low=0.01,
         high=100,
         unit=PER_CLIENT,
@@ -111,7 +112,7 @@ class Experiment:
     rounds: int = query(
         0,
         "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others), or is 5 with a budget "
-        "in labels; more extend a run",
+        "in labels, or as many as it has numbers; more extend a run",
         low=0,
         identity=False,
     )

@@ -39,7 +39,7 @@ class Option:
     low: float | None
     high: float | None
     identity: bool  # does it decide the result?
-    unit: str = ""  # a number may also be a whole number of these, as text: "10/client"
+    unit: str = ""  # it may also be whole numbers of these, as text: "10/client", by AL round "5+10/client"
 
     @property
     def allowed(self) -> str:
@@ -48,7 +48,7 @@ class Option:
             return "one of " + ", ".join(map(str, self.choices))
         what = KINDS[self.kind]
         if self.low is not None and self.high is not None:
-            either = f", or a whole number as in 10{self.unit}" if self.unit else ""
+            either = f", or whole numbers as in 10{self.unit} or 5+10{self.unit}" if self.unit else ""
             return f"{what} from {_plain(self.low)} to {_plain(self.high)}{either}"
         return what if self.low is None else f"{what}, {_plain(self.low)} or more"
 
@@ -112,11 +112,12 @@ def check(item: Option, value: Any) -> Any:
 
 
 def check_unit(item: Option, text: str) -> str:
-    """Return a whole number with its unit, as in 10/client; ConfigurationError if it is none."""
-    number = text.removesuffix(item.unit)
-    if number == text or not (number.isdecimal() and number.isascii()) or not 0 < int(number) < 2**31:
+    """Return whole numbers with their unit, as in 10/client or 5+10/client; ConfigurationError for others."""
+    numbers = text.removesuffix(item.unit).split("+")
+    sound = all(n.isdecimal() and n.isascii() and 0 < int(n) < 2**31 for n in numbers)
+    if not sound or not text.endswith(item.unit):
         raise ConfigurationError(item.name, text, item.allowed)
-    return f"{int(number)}{item.unit}"
+    return "+".join(str(int(n)) for n in numbers) + item.unit
 
 
 def check_all(configuration: Any) -> None:

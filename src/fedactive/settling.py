@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fedactive.backbones.find import content, find_backbone
+from fedactive.data.budget import numbers_of, shortest
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import (
     NPZ,
@@ -189,7 +190,9 @@ def settle_algorithm(e: Experiment) -> None:
 
 def settle_rounds(e: Experiment) -> None:
     if isinstance(e.budget, str):  # how far it goes depends on the samples
-        put(e, "rounds", e.rounds or ROUNDS_BY_COUNT)
+        numbers = numbers_of(e.budget)
+        put(e, "rounds", e.rounds or (len(numbers) if len(numbers) > 1 else ROUNDS_BY_COUNT))
+        put(e, "budget", shortest(e.budget))
         return
     if e.rounds == 0:
         until = e.card.label_until if e.card else DatasetCard.label_until

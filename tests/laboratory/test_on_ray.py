@@ -152,7 +152,7 @@ def test_sums_come_back_from_a_worker_as_they_would_be_here(small, digits):
 
 def test_a_workers_answer_may_be_a_users_mistake(small, tmp_path):
     nowhere = small(dataset="cifar10", data_dir=tmp_path)
-    client = Client(nowhere, 0, pool=torch.arange(5), first=torch.arange(2), budget=2)
+    client = Client(nowhere, 0, pool=torch.arange(5), first=torch.arange(2), budgets=(2,))
     task = Task(client, server=Server({}), al_round=2)
     answer = unpack(pack(run_task(query, unpack(pack(task)))))
     assert isinstance(answer, UserError)

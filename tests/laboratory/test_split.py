@@ -8,7 +8,7 @@ from fedactive.laboratory.split import split
 @pytest.mark.parametrize("partition", ["transport", "reference"])
 def test_first_labels_lie_in_the_pools_and_fill_the_budget(small, digits, partition):
     dealt = split(small(partition=partition, clients=5, alpha=0.1), digits.train_labels, 10)
-    assert dealt.budget == 14  # 5% of 1,400 over 5 clients
+    assert dealt.budgets == (14,)  # 5% of 1,400 over 5 clients
     assert np.sort(np.concatenate(dealt.pools)).tolist() == list(range(len(digits.train_labels)))
     for pool, first in zip(dealt.pools, dealt.first, strict=True):
         assert len(set(first)) == 14

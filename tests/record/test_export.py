@@ -247,3 +247,11 @@ def test_the_commands(stored, results, tmp_path):
     assert table[0] == table[1]
     paper("figure", "matrices", "--from", results, "-o", tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_a_run_that_is_not_evaluated_after_every_fl_round_can_be_read(small, results):
+    run = run_all([small(strategy="random", rounds=2, fl_rounds=8, evaluate_every=8)])[0]
+    export([run.folder], results)
+    (back,) = runs_of(results)
+    assert back.accuracy.to_list() == pytest.approx((100 * run.accuracy).to_list())
+    assert [len(r.accuracy) for r in back.al_rounds] == [8, 8]

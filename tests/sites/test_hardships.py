@@ -209,7 +209,7 @@ def test_people_are_asked_again_for_what_a_backup_does_not_know(small, tmp_path,
     for kept in ("strategy", "overlap", "deadline"):
         assert getattr(again, kept) == getattr(before, kept)
     client = transport.trainers[0].site_run.client
-    assert len(client.labelled) == 3 * client.budget
+    assert len(client.labelled) == 3 * client.budgets[0]
 
 
 def test_a_restored_site_says_what_is_pending(small, tmp_path):
@@ -228,7 +228,7 @@ def test_a_restored_site_says_what_is_pending(small, tmp_path):
 
     transport.tamper = restore_at_first
     run_field(experiment, tmp_path, transport)
-    budget = transport.trainers[0].site_run.client.budget
+    budget = transport.trainers[0].site_run.client.budgets[0]
     assert statuses == [(budget, budget), (budget, 0)]
 
 

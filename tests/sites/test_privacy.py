@@ -200,7 +200,7 @@ def site_asked_to_train(small, tmp_path):
     card = DATASETS["digits"]
     spec = ModelSpec(experiment.model, (card.channels, card.size, card.size), len(card.classes))
     weights = spec.initial_weights(torch.Generator().manual_seed(0))
-    run = {"experiment": experiment.to_toml(), "images": card_to_plain(card), "client": 0, "budget": 20}
+    run = {"experiment": experiment.to_toml(), "images": card_to_plain(card), "client": 0, "budget": [20]}
     run |= {"clip": 1.0, "noise": 50.0}
     trainer.answer(Request("query", "run", 1, settings={"run": run, "deadline": 0.0, "overlap": 1}))
     transport.annotators[0].work()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, without black, which is for text. Grey
 # replaces their yellow, which is hard to see on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-MARKERS = "osD^vPX"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#882255")
+MARKERS = "osD^vPX*"
 SIZE = (8, 5)  # inches
 TEXT: Any = {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "fedactive"}
 
@@ -73,6 +73,12 @@ LABELS = Axis("labels", "labels of all clients", "labels")
 def axis_of(curves: pd.DataFrame) -> Axis:
     """Return the axis in which the budgets were given: the number of labels if all count them, or percent."""
     return LABELS if "counted" in curves and curves["counted"].all() else PERCENT
+
+
+def steps_grow(labelled: pd.Series) -> bool:
+    """Return whether a linear axis would press the first rounds together."""
+    steps = labelled.diff().dropna()
+    return len(steps) > 1 and bool(steps.iloc[-1] >= 10 * steps.iloc[0])
 
 
 def percents(values: np.ndarray) -> list[str]:
@@ -133,6 +139,10 @@ def draw_on(figure: Figure, curves: pd.DataFrame, title: str) -> None:
             fontweight="bold",
             annotation_clip=False,
         )
+    if steps_grow(labelled):
+        axes.set_xscale("log")
+        axes.set_xticks(labelled, axis.headings(labelled.to_numpy()))
+        axes.minorticks_off()
     axes.set(title=title, xlabel=axis.title, ylabel="test accuracy (%)")
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -210,9 +210,9 @@ def figure(
 @app.command(epilog=example("fedactive paper export runs -o results"))
 def export(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write results into this folder.")] = Path(
-        "results"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write results into this folder, or .parquet file.")
+    ] = Path("results"),
 ) -> None:
     """Gather runs in one Parquet file that is small enough to commit.
 
@@ -232,15 +232,17 @@ def document(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Markdown files with `<!-- table: NAME -->` in them.", exists=True, dir_okay=False
+            help="Markdown files with `<!-- table: NAME -->` or other such comments in them.",
+            exists=True,
+            dir_okay=False,
         ),
     ],
     source: Source = Path("results"),
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
-    """Write tables, and the paper's claims with verdicts, into documents, or check that they are true."""
+    """Write tables, claims with verdicts and pictures into documents, or check that they are true."""
     from fedactive.analysis.document import read_document, write_or_check
-    from fedactive.paper.document import fill
+    from fedactive.paper.document import fill, pictures
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
@@ -248,6 +250,13 @@ def document(
     for path in paths:
         text = read_document(path)
         again = f"fedactive paper document {quote(path)} --from {quote(source)}"
+        for name, content in pictures(text, runs).items():
+            picture = path.parent / name
+            if not check:
+                picture.parent.mkdir(parents=True, exist_ok=True)
+                write_output(picture, content)
+            elif not picture.exists() or picture.read_bytes() != content:
+                raise UserError(f"{picture} does not say what {source} says; write it anew with: {again}")
         write_or_check(path, text, fill(text, runs), source, again, check)
 
 

@@ -21,7 +21,10 @@ RUNS = Path("runs")  # where `run` makes its runs, and the others look for them
 TableName = Annotated[str, name_argument(f"One of {', '.join(TABLES)}.", TABLES)]
 FigureName = Annotated[str, name_argument(f"One of {', '.join(FIGURES)}.", FIGURES)]
 Source = Annotated[
-    Path, typer.Option("--from", help="Read runs from this folder of run folders or of exported results.")
+    Path,
+    typer.Option(
+        "--from", help="Read runs from this folder of run folders or of exported results, or file of these."
+    ),
 ]
 
 SEEDS = flag("seeds", str, "Take only the first so many seeds, as in 4, or those from and to, as in 5-16.")

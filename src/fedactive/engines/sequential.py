@@ -1,4 +1,4 @@
-"""Train one client after another, on any device."""
+"""Train one client after another, on any device; linear heads in step, with the same numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import final
 import torch
 
 from fedactive.engines.engine import Engine
+from fedactive.engines.heads import are_heads, is_plain, train_heads
 from fedactive.federated.local_sgd import LocalJob, LocalResult, train
 
 
@@ -25,6 +26,8 @@ class SequentialEngine(Engine):
 def train_in_turn(engine: Engine, jobs: Sequence[LocalJob]) -> list[LocalResult]:
     """Train with the engine's own model, in this process."""
     with single_thread():
+        if are_heads(engine.spec, engine.recipe) and all(map(is_plain, jobs)):
+            return train_heads(engine.dataset.train_inputs, engine.recipe, jobs)
         return [
             train(engine.model, engine.dataset.train_inputs, engine.normalise, engine.recipe, job)
             for job in jobs

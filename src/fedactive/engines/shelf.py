@@ -10,6 +10,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines.batched import BatchedEngine, NotBatchedError
 from fedactive.engines.device import choose_device, usable_cores, warn_once
 from fedactive.engines.engine import Engine
+from fedactive.engines.heads import are_heads
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.experiment import Experiment
@@ -47,7 +48,7 @@ def make_engine(
         if cls.__module__ == "__main__":
             warn_once(f"clients are trained one after another: workers cannot import {kind} {name}")
             count = 1
-    if count > 1:
+    if count > 1 and not are_heads(spec, recipe):  # which in step are faster than in processes
         return ParallelEngine(spec, dataset, recipe, count)
     return SequentialEngine(spec, dataset, recipe, place)
 

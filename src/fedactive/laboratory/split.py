@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedactive.client import Client, first_labels
-from fedactive.data.budget import budget_per_client
+from fedactive.data.budget import budgets_per_client
 from fedactive.data.imbalance import long_tail
 from fedactive.data.partition import given, reference, transport
 from fedactive.experiment import Experiment
@@ -22,7 +22,7 @@ class Split:
 
     pools: list[np.ndarray]  # per client, all it holds
     first: list[np.ndarray]  # per client, what is labelled in AL round 1
-    budget: int  # labels per client and AL round
+    budgets: tuple[int, ...]  # labels per client, by AL round
 
     def clients(self, experiment: Experiment) -> list[Client]:
         """Make the clients as they begin, with nothing labelled."""
@@ -32,7 +32,7 @@ class Split:
                 number=k,
                 pool=torch.from_numpy(pool).long().sort().values,
                 first=torch.from_numpy(first).long(),
-                budget=self.budget,
+                budgets=self.budgets,
             )
             for k, (pool, first) in enumerate(zip(self.pools, self.first, strict=True))
         ]
@@ -48,17 +48,17 @@ def split(
     e, labels = experiment, train_labels.cpu().numpy()
     if e.partition == "reference":
         dealt = reference(labels, classes, e.clients, e.alpha, e.rho, e.budget, e.seed)
-        budget = budget_per_client(len(dealt.kept), e.clients, e.budget)
-        return Split(dealt.pools, dealt.first_labels, budget)
+        budgets = budgets_per_client(len(dealt.kept), e.clients, e.budget)
+        return Split(dealt.pools, dealt.first_labels, budgets)
 
     randomness = Randomness(e.seed)
     if e.partition == "given":
         assert train_clients is not None
         pools = given(train_clients.cpu().numpy())
-        budget = budget_per_client(len(labels), e.clients, e.budget)
-        return Split(pools, [first_labels(e, k, pool, budget) for k, pool in enumerate(pools)], budget)
+        budgets = budgets_per_client(len(labels), e.clients, e.budget)
+        return Split(pools, [first_labels(e, k, pool, budgets) for k, pool in enumerate(pools)], budgets)
     kept = long_tail(labels, e.rho, randomness.numpy("long tail"))
-    budget = budget_per_client(len(kept), e.clients, e.budget)
+    budgets = budgets_per_client(len(kept), e.clients, e.budget)
     pools = transport(labels[kept], classes, e.clients, e.alpha, randomness.numpy("partition"))
     pools = [kept[pool] for pool in pools]
-    return Split(pools, [first_labels(e, k, pool, budget) for k, pool in enumerate(pools)], budget)
+    return Split(pools, [first_labels(e, k, pool, budgets) for k, pool in enumerate(pools)], budgets)

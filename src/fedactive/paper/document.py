@@ -13,11 +13,16 @@ options. `<!-- setting: 13 precision=bf16 -->` shows our learning curves in one 
     <!-- verdicts: -->    the same in short, a column per dataset: new seeds first, then all
     <!-- agreement: -->   how many accuracies were run, how near they are, and in the same order or not
     <!-- summary: -->     two sentences
+
+Two are for runs that the paper does not have, whose budgets count labels, chosen by their settings:
+`<!-- few-labels: dataset=svhn alpha=0.1 -->` is a table, `<!-- picture: svhn.svg title=SVHN dataset=svhn -->`
+shows a picture, which is drawn beside the document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from fedactive.analysis.document import fill_blocks
@@ -25,6 +30,7 @@ from fedactive.analysis.markdown import to_markdown
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.paper.agreement import ACCURACIES, all_accuracies, summarise_agreement, with_limits
 from fedactive.paper.claims import NEW_SEEDS, claims
+from fedactive.paper.few_labels import few_labels_picture, few_labels_table
 from fedactive.paper.figures import NoRunsError, curves_of
 from fedactive.paper.markdown import (
     NO_RUNS,
@@ -70,8 +76,30 @@ def fill(document: str, runs: Iterable[StoredRun]) -> str:
             "verdicts": lambda words: make_verdicts(words, runs),
             "agreement": lambda words: make_agreement(words, runs),
             "summary": lambda words: make_summary(words, runs),
+            "few-labels": lambda words: few_labels_table(words, runs),
+            "picture": make_picture,
         },
     )
+
+
+def pictures(document: str, runs: Iterable[StoredRun]) -> dict[str, bytes]:
+    """Draw the document's pictures, by their paths, which are relative to the document."""
+    runs, drawn = list(runs), dict[str, bytes]()
+
+    def draw(words: list[str]) -> str:
+        drawn[words[0]] = few_labels_picture(words[1:], runs, Path(words[0]).suffix)
+        return make_picture(words)
+
+    if "<!-- picture:" in document:
+        fill_blocks(document, {"picture": draw})
+    return drawn
+
+
+def make_picture(words: list[str]) -> str:
+    if not words or "=" in words[0]:
+        raise UserError("the path of the picture is missing, as in picture.svg")
+    title = next((word.partition("=")[2].replace("_", " ") for word in words if "title=" in word), words[0])
+    return f"![{title}]({words[0]})\n"
 
 
 def make_table(words: list[str], runs: list[StoredRun]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fedactive.errors import RunError
 from fedactive.record.finding import find_runs
-from fedactive.record.results_file import FILE, read_results, write_results
+from fedactive.record.results_file import read_results, results_file, write_results
 from fedactive.record.stored import StoredRun, agree, drop_copies
 from fedactive.record.tables import Skipped, summarise
 
@@ -21,15 +21,17 @@ class Exported(NamedTuple):
     skipped: Skipped
 
 
-def export(sources: Sequence[Path], folder: Path) -> Exported:
-    """Add the runs in `sources` (run folders, folders of them, results folders) to the folder's results file.
+def export(sources: Sequence[Path], place: Path) -> Exported:
+    """Add the runs in `sources` (run folders, folders of them, of results, files) to a results file.
+
+    That is the file of this name, or the one in the folder.
 
     A run that the file has already is replaced, unless the one in the file got further.
     """
     found, skipped = find_runs(sources)
     skipped += [run.remark(problem) for run in found if (problem := _problem(run))]
     given, _, conflicts = drop_copies(run for run in found if not _problem(run))
-    file, there = folder / FILE, read_results(folder)
+    file, there = results_file(place), read_results(place)
     skipped += conflicts + there.skipped
     if newer := [run for run in there.runs if run.unknown]:
         raise RunError(f"{file} is not changed: {newer[0].name} {_problem(newer[0])}")
@@ -43,7 +45,7 @@ def export(sources: Sequence[Path], folder: Path) -> Exported:
     after = before | new
     if not after:
         raise RunError(f"there is no run to export: {summarise(skipped)}")
-    write_results(after.values(), folder)
+    write_results(after.values(), place)
     return Exported(len(after), len(after) - len(before), len(replaced), changed, skipped)
 
 

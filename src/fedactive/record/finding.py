@@ -8,19 +8,23 @@ from pathlib import Path
 
 from fedactive.errors import RunError
 from fedactive.files import expand_home
-from fedactive.record.results_file import FILE, Found, read_results
+from fedactive.record.results_file import FILE, KIND, Found, read_results
 from fedactive.record.run_reader import read_run
 from fedactive.record.tables import DamagedError, Skipped
 
 THREADS = 2  # more are no faster, because half of the work is in Python
 
 
-def runs_in(folder: str | Path) -> Found:
-    """Read all runs in a folder, which must be there."""
-    folder = expand_home(folder)
-    if not folder.is_dir():
-        raise RunError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
-    return find_runs([folder])
+def runs_in(place: str | Path) -> Found:
+    """Read all runs in a folder or a results file, which must be there."""
+    place = expand_home(place)
+    if not place.is_dir() and not is_results_file(place):
+        raise RunError(f"{place} {'is not a folder' if place.exists() else 'does not exist'}")
+    return find_runs([place])
+
+
+def is_results_file(place: Path) -> bool:
+    return place.is_file() and place.suffix == KIND
 
 
 def find_runs(paths: Sequence[str | Path]) -> Found:
@@ -50,12 +54,12 @@ def _read(place: Path) -> Found:
 
 
 def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
-    """Yield run folders and folders with a results file: each path itself, or those in it."""
+    """Yield run folders, results files and folders with one: each path itself, or those in it."""
     seen = set()
     for path in paths:
         try:
             folders = [] if _problem(path) else [path]
-            if not (path / "experiment.toml").exists():
+            if not (is_results_file(path) or (path / "experiment.toml").exists()):
                 # `logs` and hidden folders such as .first-rounds are beside runs.
                 others = (f for f in sorted(path.iterdir()) if f.name != "logs" and f.name[0] != ".")
                 folders += filter(Path.is_dir, others)
@@ -75,7 +79,8 @@ def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
 def _problem(folder: Path) -> str:
     """Say why there are no runs directly in this folder; empty if there are."""
     try:
-        here = any((folder / name).exists() for name in ("experiment.toml", FILE))
+        here = is_results_file(folder)
+        here = here or any((folder / name).exists() for name in ("experiment.toml", FILE))
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
     if not here and any(folder.glob("*/experiment.toml")):

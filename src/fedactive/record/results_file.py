@@ -24,6 +24,7 @@ from fedactive.record.stored import DEFAULTS, ALRound, StoredRun
 from fedactive.record.tables import DAMAGE, DamagedError, Skipped, explain, read_table, reading
 
 FILE = "runs.parquet"
+KIND = ".parquet"
 FORMAT = {b"fedactive": b"results 1"}
 
 Row = dict[str, Any]
@@ -34,15 +35,20 @@ class Found(NamedTuple):
     skipped: Skipped
 
 
-def read_results(folder: Path) -> Found:
-    """Read the sound runs of a folder's results file, and say what is wrong with the others.
+def results_file(place: Path) -> Path:
+    """Return the results file of a folder; or the place itself, if that is a file by its name."""
+    return place if place.suffix == KIND else place / FILE
+
+
+def read_results(place: Path) -> Found:
+    """Read the sound runs of a results file or of a folder's, and say what is wrong with the others.
 
     Without such a file there are none. DamagedError if the file cannot be read at all.
     """
-    path, found = folder / FILE, Found([], [])
+    path, found = results_file(place), Found([], [])
     if not path.exists():
         return found
-    with reading(folder, FILE):
+    with reading(path.parent, path.name):
         schema = pq.read_schema(path)
         if not FORMAT.items() <= (schema.metadata or {}).items():
             raise ValueError("it is not a results file of this version of fedactive")
@@ -114,7 +120,7 @@ def _floats(values: Iterable[float | None]) -> list[float]:
     return [math.nan if value is None else value for value in values]
 
 
-def write_results(runs: Iterable[StoredRun], folder: Path) -> None:
+def write_results(runs: Iterable[StoredRun], place: Path) -> None:
     rows = [row for run in sorted(runs, key=lambda run: run.name) for row in _rows(run)]
     # A budget may be text: 10/client. Where it is, those in percent are written as text, too.
     texts = {name for name in DEFAULTS if any(isinstance(row[name], str) for row in rows)}
@@ -125,7 +131,7 @@ def write_results(runs: Iterable[StoredRun], folder: Path) -> None:
     buffer = io.BytesIO()
     table = pa.Table.from_pylist(rows, schema)
     pq.write_table(table, buffer, compression="zstd", compression_level=9, write_page_checksum=True)
-    write_output(folder / FILE, buffer.getvalue())
+    write_output(results_file(place), buffer.getvalue())
 
 
 def _rows(run: StoredRun) -> Iterable[Row]:

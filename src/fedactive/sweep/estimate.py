@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fedactive.data.budget import budget_per_client
+from fedactive.data.budget import budget_until, budgets_per_client
 from fedactive.data.catalog import DATASETS
 from fedactive.data.dataset import Dataset
 from fedactive.data.imbalance import long_tail_sizes
@@ -85,8 +85,8 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     N, test, _, classes = samples_of(e)
     if e.rho > 1:
         N = int(long_tail_sizes(np.full(classes, N // classes), e.rho).sum())
-    B = budget_per_client(N, e.clients, e.budget)
-    before, labelled = (min(e.clients * B * r, N) for r in (al_round - 1, al_round))
+    budgets = budgets_per_client(N, e.clients, e.budget)
+    before, labelled = (min(e.clients * budget_until(budgets, r), N) for r in (al_round - 1, al_round))
 
     trained = e.fl_rounds * e.local_epochs * e.participation * labelled
     seen = float(sum(map(e.evaluates, range(e.fl_rounds))) * test)
@@ -142,7 +142,7 @@ def measure_speed(experiment: Experiment, seconds: float) -> Work:
     noise = Dataset(e.dataset, *train, *test, tuple(map(str, range(classes))), normal, normal)
     pools = np.split(np.arange(N), K)
     with EngineShelf() as engines:
-        federation = Simulation(e, Split(pools, pools, SAMPLES_PER_CLIENT), engines.get(e, noise))
+        federation = Simulation(e, Split(pools, pools, (SAMPLES_PER_CLIENT,)), engines.get(e, noise))
         federation.label(federation.query(1, None).queries)
         server = federation.start_training(1, None)
 

@@ -4,7 +4,7 @@ import torch
 from scipy import stats
 
 from fedactive.query import Outputs, make_strategy
-from fedactive.query.strategies.auto import PENALTY, STANDARD_ERRORS, evidence, leave_one_out, mann_whitney
+from fedactive.query.strategies.auto import PENALTY, goes_by_margin, leave_one_out, mann_whitney
 
 
 def rng(seed=0):
@@ -45,12 +45,19 @@ def client(make_pool, labelled, apart):
 
 @pytest.mark.parametrize(
     ("labelled", "apart", "name"),
-    [(0, 1.0, "typiclust"), (10, 1.0, "typiclust"), (300, 1.0, "margin"), (300, 9.0, "typiclust")],
+    [
+        (0, 1.0, "maxherding"),
+        (1, 9.0, "maxherding"),
+        (10, 1.0, "maxherding"),
+        (40, 1.0, "maxherding"),  # too few mistakes to tell, too many to be done
+        (300, 1.0, "margin"),  # many mistakes, where it is unsure
+        (23, 9.0, "maxherding"),  # none, but of few labels
+        (24, 9.0, "margin"),
+    ],
 )
-def test_margin_once_mistakes_show_in_it(make_pool, labelled, apart, name):
-    """With many labels of classes that overlap; not where nothing is mistaken."""
+def test_margin_once_labels_are_no_surprise_or_mistakes_show_in_it(make_pool, labelled, apart, name):
     pool = client(make_pool, labelled, apart)
-    assert (evidence(pool, "global") >= STANDARD_ERRORS) == (name == "margin")
+    assert goes_by_margin(pool, "global") == (name == "margin")
     found = make_strategy("auto", "global").select(pool, 5, rng()).indices.tolist()
     assert found == make_strategy(name, "global").select(pool, 5, rng()).indices.tolist()
 
@@ -58,6 +65,6 @@ def test_margin_once_mistakes_show_in_it(make_pool, labelled, apart, name):
 def test_each_client_for_itself(make_pool):
     pools = [client(make_pool, labelled, 1.0) for labelled in (300, 10, 300)]
     together = make_strategy("auto", "global").select_all(pools, 5, [rng(k) for k in range(3)])
-    for k, name in enumerate(("margin", "typiclust", "margin")):
+    for k, name in enumerate(("margin", "maxherding", "margin")):
         alone = make_strategy(name, "global").select(pools[k], 5, rng(k))
         assert together[k].indices.tolist() == alone.indices.tolist()

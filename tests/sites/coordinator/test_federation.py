@@ -12,12 +12,13 @@ import torch
 
 from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.report import write_report
-from fedactive.data.budget import budget_per_client
+from fedactive.data.budget import budgets_per_client
 from fedactive.errors import RunError
 from fedactive.laboratory import run as laboratory
 from fedactive.laboratory.split import split
 from fedactive.record.run_folder import read_checkpoint
 from fedactive.sites.coordinator import correspondence
+from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, VERSION, Reply, Request
@@ -157,7 +158,7 @@ def test_a_site_that_is_away_is_asked_when_it_comes_back(small, tmp_path):
 
     transport.tamper = come_back
     result = run()
-    assert result.metrics["labelled"].max() == 6 * transport.trainers[0].site_run.client.budget
+    assert result.metrics["labelled"].max() == 6 * transport.trainers[0].site_run.client.budgets[0]
 
 
 def test_nobody_waits_for_a_site_that_was_dismissed_before_it_ever_came(small, tmp_path):
@@ -168,7 +169,7 @@ def test_nobody_waits_for_a_site_that_was_dismissed_before_it_ever_came(small, t
     decided = json.loads((result.folder / "field.json").read_text())
     assert decided["images"][1] == 0
     images = decided["images"][0] + decided["images"][2]
-    assert decided["budget"] == budget_per_client(images, 2, 5)  # the others share it
+    assert decided["budget"] == list(budgets_per_client(images, 2, 5))  # the others share it
     assert status_of(result)["sites"]["south"]["dismissed"]
 
 
@@ -249,6 +250,19 @@ def test_a_budget_in_labels_and_a_strategy_for_the_first_round(small, digits, tm
         assert sorted(pools[k][query["samples"]]) == sorted(mine)
 
 
+def test_a_budget_that_grows(small, tmp_path):
+    experiment = small(rounds=3, fl_rounds=1, strategy="random", budget="2+3+6/client")
+    result = run_plan(plan_of(experiment, tmp_path), loopback(experiment, tmp_path), NAMES)
+    assert result.selections.groupby(["al_round", "client"]).size().tolist() == [2] * 3 + [3] * 3 + [6] * 3
+    decided = json.loads((result.folder / "field.json").read_text())
+    assert decided["budget"] == [2, 3, 6]
+
+
+def test_a_run_of_an_earlier_version_decided_one_number(tmp_path):
+    (tmp_path / "field.json").write_text('{"run": "older", "opened": {}, "budget": 7, "images": [70, 70]}')
+    assert Journal(tmp_path, ["a", "b"]).budgets == (7,)
+
+
 # ------------------------------------------------------------------------------------- the end of a round
 
 
@@ -264,7 +278,7 @@ def test_a_quorum_ends_a_round_and_late_labels_count_from_the_next(small, tmp_pa
 
     transport.tamper = wake_up
     result = run()
-    budget = transport.trainers[0].site_run.client.budget
+    budget = transport.trainers[0].site_run.client.budgets[0]
     by_round = result.selections.groupby(["al_round", "client"]).size()
     assert by_round.get((1, 0), 0) == 0
     assert by_round[2, 0] == 2 * budget
@@ -476,7 +490,7 @@ def test_a_coordinator_that_stops_anywhere_goes_on_as_if_it_never_had(small, tmp
 
 
 def run_settings(experiment, card):
-    numbers = {"client": 0, "budget": 5, "clip": 0.0, "noise": 0.0}
+    numbers = {"client": 0, "budget": [5], "clip": 0.0, "noise": 0.0}
     return {"experiment": experiment.to_toml(), "images": card, **numbers}
 
 

@@ -56,7 +56,7 @@ def test_reading_a_plan_adds_nothing_to_the_catalogue(tmp_path):
     held = Holdings(images, images[:0], torch.zeros(0, dtype=torch.long))
     trainer = Trainer(tmp_path, store, plan.images.classes, lambda card: held, "cpu")
     run = {"experiment": plan.experiment.to_toml(), "images": card_to_plain(plan.images)}
-    run |= {"client": 0, "budget": 5, "clip": 0.0, "noise": 0.0}
+    run |= {"client": 0, "budget": [5], "clip": 0.0, "noise": 0.0}
     assert trainer.answer(Request("hello", "run", settings={"run": run})) == Reply({"images": 9})
     assert before == DATASETS
     with pytest.raises(ConfigurationError, match="dataset: 'chest' was given"):

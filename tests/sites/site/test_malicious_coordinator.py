@@ -28,7 +28,7 @@ def site(small, tmp_path):
     card = DATASETS["digits"]
     spec = ModelSpec(experiment.model, (card.channels, card.size, card.size), len(card.classes))
     weights = spec.initial_weights(torch.Generator().manual_seed(0))
-    run = {"experiment": experiment.to_toml(), "images": card_to_plain(card), "client": 0, "budget": 20}
+    run = {"experiment": experiment.to_toml(), "images": card_to_plain(card), "client": 0, "budget": [20]}
     settings = {"run": run | {"clip": 0.0, "noise": 0.0}, "deadline": 0.0, "overlap": 1, "close": 0}
     trainer = transport.trainers[0]
     assert trainer.answer(Request("query", "run", 1, settings=settings)).problem == 0

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedactive.data.budget import Budget, budget_per_client
+from fedactive.data.budget import Budget, budgets_per_client
 from fedactive.data.imbalance import long_tail_sizes
 from fedactive.data.partition.shares import balanced, check_request
 from fedactive.errors import ConfigurationError
@@ -62,7 +62,7 @@ def reference(
     drawn, rest = draw_in_turns(labels[kept], shares, random.Random(seed))
     pools = [kept[pool] for pool in fill_up(drawn, rest)]
 
-    B = budget_per_client(N, clients, budget)
+    B = budgets_per_client(N, clients, budget)[0]
     first_labels = [legacy_numpy.choice(pool, min(B, len(pool)), replace=False) for pool in pools]
     return ReferenceSplit(pools, first_labels)
 

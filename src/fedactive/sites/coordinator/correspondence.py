@@ -84,7 +84,7 @@ class Correspondence:
             "experiment": self.plan.for_sites,
             "images": card_to_plain(self.plan.images),
             "client": site,
-            "budget": self.journal.budget or 0,
+            "budget": list(self.journal.budgets or (0,)),
             "clip": self.plan.rules.clip,
             "noise": self.plan.rules.noise,
             "fedactive": __version__,

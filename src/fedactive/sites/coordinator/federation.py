@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from fedactive.data.budget import budget_until
 from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update, make_algorithm
@@ -124,9 +125,8 @@ class Sites:
         local_only: dict[int, Evaluation] = {}
 
         def read_counts(k: int, reply: Reply) -> LabelCounts:
-            return read_label_counts(
-                reply, min(self.journal.images[k], al_round * (self.journal.budget or 0))
-            )
+            allowed = budget_until(self.journal.budgets or (0,), al_round)
+            return read_label_counts(reply, min(self.journal.images[k], allowed))
 
         def read_choice(k: int, reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
             measured = read_evaluation(reply, self.spec.classes) if "tested" in reply.values else None

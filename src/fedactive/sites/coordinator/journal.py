@@ -52,8 +52,10 @@ class Journal:
         return str(self.decided["run"])
 
     @property
-    def budget(self) -> int | None:
-        return self.decided.get("budget")
+    def budgets(self) -> tuple[int, ...] | None:
+        """The labels of each site, by AL round; the last is that of all later ones."""
+        decided = self.decided.get("budget")
+        return (decided,) if isinstance(decided, int) else decided and tuple(decided)  # once one for all
 
     @property
     def images(self) -> list[int]:
@@ -65,8 +67,8 @@ class Journal:
         """How sites standardise the features of their images, as text; empty if they use none."""
         return str(self.decided.get("standardisation", ""))
 
-    def decide(self, images: Sequence[int], budget: int, standardisation: str = "") -> None:
-        self.decided |= {"images": list(images), "budget": budget}
+    def decide(self, images: Sequence[int], budgets: Sequence[int], standardisation: str = "") -> None:
+        self.decided |= {"images": list(images), "budget": list(budgets)}
         self.decided |= {"standardisation": standardisation} if standardisation else {}
         self.write_decided()
 

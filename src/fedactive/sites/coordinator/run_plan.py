@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 
-from fedactive.data.budget import budget_per_client
+from fedactive.data.budget import budgets_per_client
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.loop import federated_active_learning
 from fedactive.progress import Silent
@@ -57,9 +57,9 @@ def run_plan(
 
 def run_rest(plan: FieldPlan, federation: Sites, folder: Run, journal: Journal) -> None:
     e = plan.experiment
-    if journal.budget is None:
+    if journal.budgets is None:
         images = federation.images()
-        budget = budget_per_client(sum(images), sum(map(bool, images)), e.budget)
-        journal.decide(images, budget, federation.standardisation(images))
+        budgets = budgets_per_client(sum(images), sum(map(bool, images)), e.budget)
+        journal.decide(images, budgets, federation.standardisation(images))
     folder.begin([np.full(count, HIDDEN) for count in journal.images], "sites", "sites")
     federated_active_learning(e, federation, folder, Silent())

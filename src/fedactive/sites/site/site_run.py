@@ -14,6 +14,7 @@ import hashlib
 import io
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -64,7 +65,7 @@ class SiteRun:
         experiment: Experiment,
         card: DatasetCard,
         client: int,
-        budget: int,
+        budgets: Sequence[int],
         cover: Cover,
         holdings: Holdings,
         store: LabelStore,
@@ -76,7 +77,9 @@ class SiteRun:
         self.holdings = holdings
         self.cover = cover
         stated = (card.window,) if card.window else ()
-        self.settings = repr((experiment, card, client, budget, cover, *stated))  # all that answers depend on
+        self.settings = repr(
+            (experiment, card, client, budgets, cover, *stated)
+        )  # all that answers depend on
         folder.mkdir(parents=True, exist_ok=True)
         self.queries = QueryLog(run, folder, store, experiment.rounds, card.window)
         self.queries.open_missing()
@@ -100,8 +103,8 @@ class SiteRun:
             experiment=experiment,
             number=client,
             pool=torch.from_numpy(pool),
-            first=torch.from_numpy(first_labels(experiment, client, pool, budget)),
-            budget=budget,
+            first=torch.from_numpy(first_labels(experiment, client, pool, budgets)),
+            budgets=budgets,
         )
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
 

@@ -188,7 +188,7 @@ class Trainer:
             known.experiment,
             known.card,
             known.client,
-            known.budget,
+            known.budgets,
             known.cover,
             held,
             self.store,
