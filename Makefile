@@ -54,12 +54,13 @@ unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
 	$(BIN)/pytest -n 5 --dist worksteal
 
-reproduce-check: setup ## docs/REPRODUCTION.md, docs/BENCHMARK.md, docs/methods, docs/FEW-LABELS.md say what results/ says
+reproduce-check: setup ## README and the documents of results say what results/ says
 	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet \
 		docs/FEW-LABELS.md results/few-labels.parquet; do \
 		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
 	done
-	$(BIN)/fedactive paper document docs/REPRODUCTION.md --from results --check
+	$(BIN)/fedactive paper document README.md docs/REPRODUCTION.md docs/reproduction/*.md --from results --check
+	$(BIN)/fedactive paper figure agreement --from results -o docs/reproduction/agreement.svg --check
 	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
 	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results/few-labels.parquet --check
 

@@ -41,7 +41,7 @@ TARGETS = {  # what is mutated, and where to look when the nearest tests do not 
     "sites/coordinator/checks.py": ["tests/sites/coordinator/test_federation.py"],
     "sites/flower/signatures.py": [],
     "sites/flower/wire.py": ["tests/sites/coordinator/test_federation.py"],
-    "sites/site/privacy.py": ["tests/sites/coordinator/test_federation.py"],
+    "sites/privacy.py": ["tests/sites/coordinator/test_federation.py"],
 }
 
 

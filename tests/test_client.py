@@ -17,7 +17,7 @@ from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
 from fedactive.memory import Memory
 from fedactive.models import MODELS
-from fedactive.pools import make_pools, require_dropout
+from fedactive.pools import make_pools, require_dropout, shown_to_strategy
 from fedactive.query import STRATEGIES
 
 
@@ -345,3 +345,23 @@ def test_clients_agree_on_a_mean_once(federation, monkeypatch):
 def test_who_has_nothing_to_say_does_not_count():
     assert average([[1.0, 2.0], None, [3.0, 6.0]]) == [2.0, 4.0]
     assert average([None, None]) is None
+
+
+def test_strategies_may_see_other_images_of_the_same_class(federation, digits):
+    """As in the released code's long tails: one image is scored, another trained on, the label is the same."""
+
+    def seen(**settings):
+        clients, engine, server = federation(rho=5.0, **settings)
+        strategy = STRATEGIES["entropy"](selector="global")
+        pool = make_pools(clients, engine, {"global": [server.weights] * len(clients)}, strategy)[0]
+        shown = shown_to_strategy(clients[0], clients[0].unlabelled, engine)
+        return clients[0].unlabelled, shown, pool.unlabelled("global").embeddings
+
+    own, same, embeddings = seen()
+    assert torch.equal(own, same)
+    again, others, other_embeddings = seen(scored_images="other_of_class")
+    assert torch.equal(again, own)
+    assert (others != own).float().mean() > 0.8
+    assert torch.equal(digits.train_labels[others], digits.train_labels[own])
+    assert not torch.equal(other_embeddings, embeddings)
+    assert torch.equal(seen(scored_images="other_of_class")[1], others)  # the same in every AL round

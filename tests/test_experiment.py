@@ -99,6 +99,7 @@ def test_selector_is_settled_by_the_strategy():
         ({"clients": True}, "clients: True was given"),
         ({"alpha": math.nan}, "alpha: nan was given"),
         ({"alpha": 0}, "alpha: 0.0 was given, allowed is a number, 0.01 or more"),
+        ({"scored_images": "other_of_class"}, "own, or rho above 1: long tails alone had that"),
         ({"rho": math.inf}, "rho: inf was given, allowed is a number from 1 to 10000"),
         (
             {"seed": 2**63},

@@ -54,11 +54,14 @@ ROOMS = {
     "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
     "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"api", "experiment", "export", "progress"},
+    "__init__": {"analysis", "api", "data", "experiment", "export", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.
-BOTTOM = {"messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"}
+BOTTOM = {
+    *("messages", "names", "log_lines", "keys", "certificates", "invitation", "sockets", "card"),
+    *("moments", "privacy", "monitor"),
+}
 SITES = {
     "messages": set(),
     "names": set(),
@@ -68,10 +71,13 @@ SITES = {
     "invitation": set(),
     "sockets": set(),
     "card": set(),
+    "moments": set(),
+    "privacy": set(),
+    "monitor": {"invitation", "sockets"},
     "labels": {"names"},
     "page": {"labels", "sockets", "certificates"},
     "flower": BOTTOM,
-    "coordinator": BOTTOM | {"flower"},
+    "coordinator": BOTTOM | {"flower", "page"},  # of the page the server and its limits
     "site": BOTTOM | {"flower", "labels", "page"},
     "rehearsal": BOTTOM | {"flower", "coordinator", "site", "labels"},
 }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "Callback",
+    "Dataset",
     "Experiment",
     "Result",
     "Results",
@@ -23,17 +24,21 @@ __all__ = [
     "compare",
     "load",
     "load_model",
+    "load_results",
     "run",
 ]
 
 if TYPE_CHECKING:
+    from fedactive.analysis.load_results import load_results
     from fedactive.api import Result, Results, compare, load, run
+    from fedactive.data.dataset import Dataset
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
     from fedactive.progress import Callback, Silent
 
 LAZY = {
     "Callback": "progress",
+    "Dataset": "data.dataset",
     "Experiment": "experiment",
     "Result": "api",
     "Results": "api",
@@ -41,6 +46,7 @@ LAZY = {
     "compare": "api",
     "load": "api",
     "load_model": "export.trained_model",
+    "load_results": "analysis.load_results",
     "run": "api",
 }
 

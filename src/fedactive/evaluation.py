@@ -45,5 +45,10 @@ def evaluate(logits: Tensor, labels: Tensor, classes: int) -> Evaluation:
     )
 
 
+def confusion(logits: Tensor, labels: Tensor, classes: int) -> list[int]:
+    """Count images by their class and, within it, by the class they were taken for; row after row."""
+    return torch.bincount(labels * classes + logits.argmax(1), minlength=classes**2).tolist()
+
+
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan

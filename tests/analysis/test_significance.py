@@ -17,6 +17,7 @@ from fedactive.analysis.significance import (
     EQUAL,
     NOTHING_IN_COMMON,
     ONE_SEED,
+    PAPER_THRESHOLD,
     aubc,
     confidence_band,
     holm,
@@ -43,7 +44,8 @@ def test_paired_test_by_hand() -> None:
 def test_exact_test_rejects_what_the_paper_counts() -> None:
     """2.776 < t < 3.182: a win for the paper, not significant with 3 degrees of freedom."""
     curves = against([[0.4, 1, 1, 2.2]])
-    assert winning_rate(curves, "a", "b").rate == 1
+    assert winning_rate(curves, "a", "b", PAPER_THRESHOLD).rate == 1
+    assert winning_rate(curves, "a", "b").rate == 0
     assert not paired_tests(curves)["significant"].any()
 
 

@@ -16,6 +16,8 @@ from fedactive.analysis.significance import (
     NOTHING_IN_COMMON,
     ONE_SEED,
     PAPER_THRESHOLD,
+    THRESHOLDS,
+    exact_threshold,
     penalty_matrix,
     t_score,
     winning_rate,
@@ -79,15 +81,30 @@ def test_first_round_keeps_the_rate_below_one() -> None:
 @pytest.mark.parametrize(("t", "wins"), [(2.775, 0), (2.777, 1), (3.181, 1), (-5, 0)])
 def test_threshold_of_the_paper(t: float, wins: int) -> None:
     """μ ± 1 with two seeds has σ = √2, so t = μ."""
-    assert winning_rate(against([[t - 1, t + 1]]), "a", "b").rate == wins
+    assert winning_rate(against([[t - 1, t + 1]]), "a", "b", PAPER_THRESHOLD).rate == wins
 
 
 def test_a_score_at_the_threshold_does_not_win() -> None:
     differences = [2.776 - 1, 2.776 + 1]
     assert t_score(differences) == PAPER_THRESHOLD == 2.776
     curves = table(a=[differences], b=[[0.0, 0.0]])
-    assert winning_rate(curves, "a", "b").rate == 0
+    assert winning_rate(curves, "a", "b", THRESHOLDS["paper"]).rate == 0
     assert winning_rate(curves, "a", "b", threshold=np.nextafter(2.776, 0)).rate == 1
+
+
+@pytest.mark.parametrize(("n", "value"), [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (16, 2.131)])
+def test_the_exact_threshold_follows_the_number_of_seeds(n: int, value: float) -> None:
+    assert exact_threshold(n) == pytest.approx(value, abs=5e-4)
+    assert exact_threshold(n) == pytest.approx(stats.t.ppf(0.975, df=n - 1))
+
+
+@pytest.mark.parametrize(("n", "by_paper"), [(2, 0.11), (3, 0.055), (4, 0.035)])
+def test_how_often_equals_win(n: int, by_paper: float) -> None:
+    """Of a win either way: 5% whatever the number of seeds; by the paper's threshold twice as many as here."""
+    random = np.random.default_rng(n)
+    curves = table(a=random.normal(size=(3000, n)).tolist(), b=random.normal(size=(3000, n)).tolist())
+    assert winning_rate(curves, "a", "b").rate == pytest.approx(0.025, abs=0.008)
+    assert winning_rate(curves, "a", "b", PAPER_THRESHOLD).rate == pytest.approx(by_paper, abs=0.012)
 
 
 def test_the_exact_threshold_is_stricter_for_four_seeds() -> None:
@@ -96,7 +113,8 @@ def test_the_exact_threshold_is_stricter_for_four_seeds() -> None:
     curves_between = against([[0.4, 1, 1, 2.2]])  # t = 2·1.15/0.7550 = 3.05
     assert winning_rate(curves, "a", "b", threshold=3.182).rate == 1
     assert winning_rate(curves_between, "a", "b", threshold=3.182).rate == 0
-    assert winning_rate(curves_between, "a", "b").rate == 1
+    assert winning_rate(curves_between, "a", "b").rate == 0
+    assert winning_rate(curves_between, "a", "b", PAPER_THRESHOLD).rate == 1
 
 
 def test_a_constant_lead_is_a_win() -> None:

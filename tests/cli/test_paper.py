@@ -110,13 +110,13 @@ def test_the_released_codes_head_is_hinted_at(store, runs):
         strategies=["alfamix"],
         until=20,
         seeds=[1],
-        alfamix_head="global",
+        alfamix_head="released",
         runs_dir=runs,
     ):
         if e.selector == "local":
             store(e, [0.1, 0.2, 0.3, 0.4])
     told = CliRunner().invoke(app, ["show", "accuracy", "--from", str(runs)]).stderr
-    assert "there are runs made with --alfamix-head global: show needs the same" in told
+    assert "there are runs made with --alfamix-head released: show needs the same" in told
 
 
 def test_who_beats_whom_says_over_how_many_settings(store, runs):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.data.imbalance import long_tail
+from fedactive.data.imbalance import long_tail, others_of_class
 from fedactive.errors import ConfigurationError
 
 BALANCED = np.repeat(np.arange(10), 5000)
@@ -62,3 +62,14 @@ def test_no_class_vanishes(images: int) -> None:
     assert (sizes[0], sizes[9]) == (images, 1)
     with pytest.raises(ConfigurationError, match=f"rho: .* allowed is at most {images}, the images of the"):
         long_tail(labels, images + 1, np.random.default_rng(0))
+
+
+def test_others_of_class_are_drawn_anew_with_the_same_labels():
+    labels = np.repeat([0, 1, 2], [50, 50, 50])
+    kept = np.concatenate([np.arange(40), 50 + np.arange(20), 100 + np.arange(5)])
+    shown = others_of_class(labels, kept, np.random.default_rng(0))
+    assert np.array_equal(labels[shown], labels[kept])
+    assert len(set(shown)) == len(kept)  # each image once
+    assert (shown != kept).mean() > 0.9
+    assert not set(shown) <= set(kept)  # also images that nobody trains on
+    assert np.array_equal(shown, others_of_class(labels, kept, np.random.default_rng(0)))

@@ -10,7 +10,7 @@ import fedactive
 from fedactive import Silent
 from fedactive.data.loader import load
 from fedactive.export.write import write_model
-from fedactive.sites.site.privacy import Cover, epsilon, rho_of
+from fedactive.sites.privacy import Cover, epsilon, rho_of
 
 
 def card_of(file):

@@ -52,6 +52,7 @@ STRATEGIES: dict[str, Settings] = {
         for selector in ("global", "local")
     },
     "alfamix-global-head": strategy("alfamix", "local", "head=global"),
+    "alfamix-released-head": strategy("alfamix", "local", "head=released"),
     "gcnal-global": strategy("gcnal", "global", **GRAPH),
     "gcnal-local": strategy("gcnal", "local", **GRAPH),
     "logo": strategy("logo"),

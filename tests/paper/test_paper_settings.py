@@ -4,7 +4,15 @@ import pytest
 
 from fedactive.errors import ConfigurationError
 from fedactive.paper import paper_table
-from fedactive.paper.settings import CATEGORIES, COMPARED, all_settings, paper_experiment
+from fedactive.paper.reproduce import experiments
+from fedactive.paper.settings import (
+    CATEGORIES,
+    COMPARED,
+    all_settings,
+    paper_experiment,
+    seed_range,
+    setting_numbers,
+)
 from fedactive.paper.tables import PRINTED, cells
 
 
@@ -98,3 +106,34 @@ def test_a_row_of_the_ensembles_and_one_of_the_algorithms():
         "",
         62.89,
     )
+
+
+def test_runs_of_some_settings_go_as_far_as_is_wanted():
+    """Budget 1% to 10%, 20% to 60%; those that go on with their weights; six rows of ResNet-18."""
+    small = experiments("penalty", settings=[16, 35], until=10)
+    assert {(e.dataset, e.budget, e.rounds) for e in small} == {("cifar10", 1, 10)}
+    assert len(small) == 12 * 4  # twelve rows: Random and LoGo are in both halves
+    large = experiments("penalty", settings=[18, 19, 37, 38], until=60)
+    assert {(e.dataset, e.budget, e.rounds) for e in large} == {("cifar10", 20, 3), ("svhn", 20, 3)}
+    assert {e.init for e in experiments("penalty", settings=[10, 11])} == {"continue"}
+    rows = ["random", "entropy", "badge", "logo"]
+    resnet = experiments("penalty", settings=[12, 31], strategies=rows, seeds=[1, 2], until=20)
+    assert {e.model for e in resnet} == {"resnet18"}
+    assert len(resnet) == 6 * 2
+
+
+def test_settings_whose_first_budget_is_beyond_the_end_are_left_out():
+    assert {e.budget for e in experiments("penalty", until=10)} == {1, 5}
+    assert {e.budget for e in experiments("penalty", until=20)} == {1, 5, 20}
+    with pytest.raises(ConfigurationError, match="until: 10 was given, allowed is at least one budget, 20%"):
+        experiments("penalty", settings=[18], until=10)
+    with pytest.raises(ConfigurationError, match="table: 'emd' was given, allowed is penalty"):
+        experiments("emd", settings=[18])
+
+
+def test_numbers_of_settings_and_of_seeds():
+    assert setting_numbers("1-3,16") == [1, 2, 3, 16]
+    assert (list(seed_range("3")), seed_range("5-16")) == ([1, 2, 3], range(5, 17))
+    for text in ("39", "0", "x", ""):
+        with pytest.raises(ConfigurationError, match="numbers from 1 to 38"):
+            setting_numbers(text)

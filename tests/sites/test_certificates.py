@@ -136,7 +136,7 @@ def test_after_the_end_of_its_certificate_it_serves_nobody(coordinator, monkeypa
 def test_a_site_says_that_the_certificate_of_its_coordinator_has_ended(coordinator, monkeypatch):
     end_in(coordinator, monkeypatch, timedelta(seconds=-1))
     port = free_port()
-    gate = Gate("127.0.0.1:1", coordinator.folder, "127.0.0.1", port, coordinator.keys)
+    gate = Gate("127.0.0.1:1", coordinator.folder, "127.0.0.1", [port], coordinator.keys)
     serving = threading.Thread(target=gate.run)
     serving.start()
     wait_for(lambda: gate.server.started, "the gate")

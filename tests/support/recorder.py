@@ -38,7 +38,7 @@ class Recorder:
 
 def record_at(port: int, superlink: str, folder: Path) -> tuple[Recorder, Gate]:
     """Listen beside the coordinator of this folder; `run` of the gate in a thread starts it."""
-    gate = Gate(superlink, folder, "127.0.0.1", port, Coordinator(folder).keys)
+    gate = Gate(superlink, folder, "127.0.0.1", [port], Coordinator(folder).keys)
     recorder = Recorder(gate.server.config.app)
     gate.server.config.app = recorder
     threading.Thread(target=gate.run, daemon=True).start()

@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 PAPER_THRESHOLD = 2.776  # 5%, two-sided, for 4 degrees of freedom; the paper's 4 seeds have 3: 3.182
+THRESHOLDS = {"exact": None, "paper": PAPER_THRESHOLD}  # by name; None follows the number of seeds
 SIGNIFICANCE = 0.05
 AVERAGE = "average"  # name of the penalty matrix's last row
 
@@ -52,14 +53,21 @@ def t_score(differences: ArrayLike) -> float:
     return float(np.sqrt(n)) * mu / sigma
 
 
+def exact_threshold(n: int) -> float:
+    """Return what |t| of n paired seeds exceeds by chance in 5% of cases: 12.71, 4.30, 3.18 for 2, 3, 4."""
+    return float(scipy.special.stdtrit(n - 1, 1 - SIGNIFICANCE / 2))
+
+
 class WinningRate(NamedTuple):
     rate: float  # 0 if there was no test
     rounds: int  # R: the AL rounds in which the two have at least two seeds in common
     reason: str  # why there is no such round; empty if there is one
 
 
-def winning_rate(curves: pd.DataFrame, i: str, j: str, threshold: float = PAPER_THRESHOLD) -> WinningRate:
+def winning_rate(curves: pd.DataFrame, i: str, j: str, threshold: float | None = None) -> WinningRate:
     """Compute win^ij, the share of the R AL rounds in which strategy i beats j: t_r^ij > threshold.
+
+    Without a threshold it is the exact one for each round's number of seeds; the paper has PAPER_THRESHOLD.
 
     As in the paper, R includes the first round, in which all strategies have the same random labels and
     nobody can win. The rate is therefore at most (R - 1)/R.
@@ -74,7 +82,7 @@ def winning_rate(curves: pd.DataFrame, i: str, j: str, threshold: float = PAPER_
     return _winning_rate(accuracy[i] - accuracy[j], threshold)
 
 
-def winning_rates(curves: pd.DataFrame, threshold: float = PAPER_THRESHOLD) -> pd.DataFrame:
+def winning_rates(curves: pd.DataFrame, threshold: float | None = None) -> pd.DataFrame:
     """Make a row for each setting and ordered pair of strategies: `setting, i, j, rate, rounds, reason`."""
     rows = [
         (setting, i, j, *_winning_rate(accuracy[i] - accuracy[j], threshold))
@@ -84,7 +92,7 @@ def winning_rates(curves: pd.DataFrame, threshold: float = PAPER_THRESHOLD) -> p
     return _drop_setting(curves, pd.DataFrame(rows, columns=["setting", "i", "j", *WinningRate._fields]))
 
 
-def penalty_matrix(curves: pd.DataFrame, threshold: float = PAPER_THRESHOLD) -> pd.DataFrame:
+def penalty_matrix(curves: pd.DataFrame, threshold: float | None = None) -> pd.DataFrame:
     """Compute P_ij = Σ over settings of win^ij: how often the row's strategy beats the column's.
 
     The last row is the mean of each column over the other strategies: how often they beat this one, so lower
@@ -225,9 +233,13 @@ def _known(accuracies: Accuracies) -> list[Accuracies]:
     return [row[~np.isnan(row)] for row in accuracies]
 
 
-def _winning_rate(differences: Accuracies, threshold: float) -> WinningRate:
+def _winning_rate(differences: Accuracies, threshold: float | None) -> WinningRate:
     known = _known(differences)
-    wins = [t_score(d) > threshold for d in known if len(d) > 1]
+    wins = [
+        t_score(d) > (exact_threshold(len(d)) if threshold is None else threshold)
+        for d in known
+        if len(d) > 1
+    ]
     if not wins:
         return WinningRate(0.0, 0, REASONS[max(map(len, known))])
     return WinningRate(sum(wins) / len(wins), len(wins), "")

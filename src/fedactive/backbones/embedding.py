@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -24,11 +25,19 @@ Report = Callable[[int], None]  # told how many images more are done
 
 
 def embed(
-    backbone: Backbone, images: Tensor, size: int, device: torch.device, report: Report = lambda count: None
+    backbone: Backbone,
+    images: Tensor,
+    size: int,
+    device: torch.device,
+    report: Report = lambda count: None,
+    place: Path | None = None,
 ) -> Tensor:
-    """Return the features (n, d) of uint8 images; those that were computed before come from the cache."""
+    """Return the features (n, d) of uint8 images; those that were computed before come from the cache.
+
+    `place` is the folder of the cache, if not the user's own.
+    """
     options = [getattr(backbone, item.name) for item in options_of(type(backbone))]
-    store = PartStore(images, backbone.name, options, content(backbone), size)
+    store = PartStore(images, backbone.name, options, content(backbone), size, place=place)
     found: list[Tensor] = []
     with workers(device) as run:
         apply = None  # loaded when first needed
@@ -43,6 +52,12 @@ def embed(
                 store.write(first, features)
             found.append(features)
     return torch.cat(found)
+
+
+def count_features(backbone: Backbone, size: int) -> int:
+    """Return how many features it makes of an image."""
+    black = torch.zeros(1, 3, size, size, dtype=torch.uint8)
+    return prepare(backbone, size, torch.device("cpu"))(black).shape[1]
 
 
 def prepare(backbone: Backbone, size: int, device: torch.device) -> Callable[[Tensor], Tensor]:

@@ -13,6 +13,7 @@ import typer
 
 from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example, read_config
+from fedactive.errors import ConfigurationError
 
 app = typer.Typer(
     help="Run federated active learning between sites.",
@@ -43,13 +44,49 @@ def init(
 def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is all.")] = "127.0.0.1",
+    page_port: Annotated[
+        int | None, typer.Option(help="Serve the coordinator's page on this port; 0 takes a free one.", min=0)
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Serve the page on this address.")] = "127.0.0.1",
+    certificate: Annotated[Path | None, typer.Option(help="Certificate of the page (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).")] = None,
+    known_as: Annotated[
+        list[str], typer.Option(help="Another name under which people reach the page. May be repeated.")
+    ] = [],  # noqa: B006
+    monitor: Annotated[
+        str, typer.Option(help="Answer /health and /metrics (Prometheus) here: host:port.")
+    ] = "",
+    webhook: Annotated[str, typer.Option(help="Send alerts to this URL, as JSON.")] = "",
+    stalled: Annotated[
+        float, typer.Option(help="Minutes without an answer after which a site is stalled.", min=0.1)
+    ] = 30.0,
 ) -> None:
-    """Serve the sites until Ctrl-C."""
+    """Serve the sites until Ctrl-C. Runs that were going on go on."""
     from fedactive.sites.coordinator import serve as serving
     from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator.overview.app import create_app
+    from fedactive.sites.page.known_hosts import find_known_hosts
+    from fedactive.sites.page.server import PageServer
 
+    if (certificate is None) != (key is None):
+        raise ConfigurationError("certificate", str(certificate or key), "a --certificate with its --key")
+    if webhook and not webhook.startswith(("http://", "https://")):
+        raise ConfigurationError("webhook", webhook, "a URL, as in https://chat.example.org/hooks/1")
     prepare_to_serve()
-    serving.serve(Coordinator(folder), host)
+    coordinator, page = Coordinator(folder), None
+    if page_port is not None:
+        app = create_app(coordinator, stalled * 60, find_known_hosts(page_host, certificate, known_as))
+        page = PageServer(app, page_host, page_port, (certificate, key) if certificate and key else None)
+    serving.serve(coordinator, host, serving.Extras(monitor, page, webhook, stalled))
+
+
+@app.command(epilog=example("fedactive coordinator token hub"))
+def token(folder: Folder) -> None:
+    """Make a new token to sign in to the coordinator's page, in place of the one before; it is shown once."""
+    from fedactive.sites.coordinator.folder import Coordinator
+    from fedactive.sites.coordinator.overview.token import make_token
+
+    print(make_token(Coordinator(folder).folder))
 
 
 @app.command(epilog=example("fedactive coordinator renew hub"))
@@ -65,6 +102,22 @@ def renew(folder: Folder) -> None:
     if new_invitation:
         invitation = coordinator.folder / "invitation.toml"
         print(f"its authority is a new one: all sites must join again, with this file: {invitation}")
+
+
+@app.command(epilog=example("fedactive coordinator move hub --address new.example.org:9443"))
+def move(
+    folder: Folder,
+    address: Annotated[str, typer.Option(help="Host and port under which sites reach it from now on.")],
+) -> None:
+    """Move to another address. Sites follow by themselves, while the old address still leads here."""
+    from fedactive.sites.coordinator.folder import Coordinator
+
+    coordinator = Coordinator(folder)
+    coordinator.move(address)
+    former = ", ".join(coordinator.former())
+    print(
+        f"start `fedactive coordinator serve` again; sites that look for it at {former} follow by themselves"
+    )
 
 
 @app.command(epilog=example("fedactive coordinator admit hub north.pub --name north"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,18 +16,21 @@ from fedactive.cli.paper_options import (
     ROWS,
     RUNS,
     SEEDS,
+    THRESHOLD,
     FigureName,
     Source,
     TableName,
     as_options,
     changes_of,
     rows_of,
+    seeds_of,
     split_numbers,
+    threshold_of,
 )
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.files import quote, write_output
 from fedactive.paper import TABLES
-from fedactive.paper.settings import CATEGORIES
+from fedactive.paper.settings import CATEGORIES, setting_numbers
 
 if TYPE_CHECKING:
     from fedactive.record.stored import StoredRun
@@ -57,6 +62,9 @@ def run(
     name: TableName,
     alphas: Annotated[str | None, typer.Option(help="Take only these alphas, as in 0.1,inf.")] = None,
     rhos: Annotated[str | None, typer.Option(help="Take only these rhos, as in 1,20.")] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="Take only these of the 38 settings, as in 1-9,16; for penalty.")
+    ] = None,
     jobs: Jobs = None,
     on: On = "here",
     trial: Annotated[bool, typer.Option(help="Train for some seconds first, to estimate the time.")] = True,
@@ -80,14 +88,15 @@ def run(
     from fedactive.sweep.here import Here
     from fedactive.sweep.workplace import open_workplace
 
-    until, seeds, rows, changes = flags["until"], flags["seeds"], rows_of(flags), changes_of(flags)
+    until, rows, changes = flags["until"], rows_of(flags), changes_of(flags)
     workplace = open_workplace(on, device, jobs)
     wanted = experiments(
         name,
         until=until,
-        seeds=range(1, seeds + 1) if seeds else None,
+        seeds=seeds_of(flags),
         alphas=split_numbers("alphas", alphas),
         rhos=split_numbers("rhos", rhos),
+        settings=None if settings is None else setting_numbers(settings),
         **rows,
         **changes,
         device=workplace.device,
@@ -111,7 +120,7 @@ def run(
 
 
 @app.command(epilog=example("fedactive paper show accuracy --from results --datasets cifar10"))
-@with_flags((SEEDS, *ROWS, *CHANGES))
+@with_flags((SEEDS, *ROWS, THRESHOLD, *CHANGES))
 def show(
     name: TableName,
     source: Source = RUNS,
@@ -127,8 +136,10 @@ def show(
     from fedactive.record.archive import Archive
 
     runs = read_source(source)
-    seeds, rows, changes = flags["seeds"], rows_of(flags), shared_precision(runs) | changes_of(flags)
-    table = show_table(name, runs, until=flags["until"], seeds=seeds, **rows, **changes)
+    seeds, rows, changes = seeds_of(flags), rows_of(flags), shared_precision(runs) | changes_of(flags)
+    table = show_table(
+        name, runs, until=flags["until"], seeds=seeds, **threshold_of(flags), **rows, **changes
+    )
     matrix = "seeds" not in table  # `penalty`, which has no rows without runs
     if not matrix:
         print_paper_table(table, TABLES[name])
@@ -143,7 +154,7 @@ def show(
 
 
 @app.command(epilog=example("fedactive paper figure curves --from results -o curves.svg"))
-@with_flags((SEEDS, *CHANGES))
+@with_flags((SEEDS, THRESHOLD, *CHANGES))
 def figure(
     name: FigureName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Write this picture, .svg, .png or .pdf.")],
@@ -159,6 +170,9 @@ def figure(
     ] = "overall",
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if the picture there is another.")
+    ] = False,
     **flags: Any,
 ) -> None:
     """Draw a figure of the paper from our runs; `clients` needs only the data."""
@@ -175,9 +189,16 @@ def figure(
         raise ConfigurationError("figure", name, "penalty, with --category")
     runs = read_source(source)
     changes = shared_precision(runs) | changes_of(flags)
-    archive = Archive(runs, flags["seeds"])
+    archive = Archive(runs, seeds_of(flags))
+    made = FigureRequest(
+        archive, output, data_dir, setting, category, overrides=changes, **threshold_of(flags)
+    )
     try:
-        draw_figure(name, FigureRequest(archive, output, data_dir, setting, category, changes))
+        with TemporaryDirectory() as elsewhere:
+            drawn = Path(elsewhere) / output.name if check else output
+            draw_figure(name, replace(made, path=drawn))
+            if check and not (output.exists() and drawn.read_bytes() == output.read_bytes()):
+                raise UserError(f"{output} does not show what {source} says; draw it anew without --check")
     except NoRunsError as error:
         hint = hint_at_options(experiments_drawn(error.table, setting), runs, changes)
         raise RunError(f"{error}; {hint}: figure needs the same" if hint else str(error)) from None
@@ -208,10 +229,10 @@ def export(
 
 @app.command(epilog=example("fedactive paper document docs/REPRODUCTION.md --from results --check"))
 def document(
-    path: Annotated[
-        Path,
+    paths: Annotated[
+        list[Path],
         typer.Argument(
-            help="Markdown file with `<!-- table: NAME -->` or other such comments in it.",
+            help="Markdown files with `<!-- table: NAME -->` or other such comments in them.",
             exists=True,
             dir_okay=False,
         ),
@@ -219,23 +240,24 @@ def document(
     source: Source = Path("results"),
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a table differs.")] = False,
 ) -> None:
-    """Write tables, claims with verdicts and pictures into a document, or check that they are true."""
+    """Write tables, claims with verdicts and pictures into documents, or check that they are true."""
     from fedactive.analysis.document import read_document, write_or_check
     from fedactive.paper.document import fill, pictures
 
     runs = read_source(source)
     if not runs:  # a mistyped folder must not empty the tables
         raise RunError(f"there are no runs in {source}")
-    text = read_document(path)
-    again = f"fedactive paper document {quote(path)} --from {quote(source)}"
-    for name, content in pictures(text, runs).items():
-        picture = path.parent / name
-        if not check:
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            write_output(picture, content)
-        elif not picture.exists() or picture.read_bytes() != content:
-            raise UserError(f"{picture} does not say what {source} says; write it anew with: {again}")
-    write_or_check(path, text, fill(text, runs), source, again, check)
+    for path in paths:
+        text = read_document(path)
+        again = f"fedactive paper document {quote(path)} --from {quote(source)}"
+        for name, content in pictures(text, runs).items():
+            picture = path.parent / name
+            if not check:
+                picture.parent.mkdir(parents=True, exist_ok=True)
+                write_output(picture, content)
+            elif not picture.exists() or picture.read_bytes() != content:
+                raise UserError(f"{picture} does not say what {source} says; write it anew with: {again}")
+        write_or_check(path, text, fill(text, runs), source, again, check)
 
 
 def read_source(source: Path) -> list[StoredRun]:

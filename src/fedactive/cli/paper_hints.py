@@ -15,7 +15,7 @@ from fedactive.paper.tables import cells
 from fedactive.record.archive import Archive, key_without_seed
 from fedactive.record.stored import DEFAULTS, Identity, StoredRun
 
-RELEASED_HEAD = "head=global"  # what --alfamix-head global makes of ALFA-Mix's options
+HEADS = {"head=released": "released", "head=global": "global"}  # what --alfamix-head makes of its options
 
 
 def explain_missing(
@@ -61,12 +61,12 @@ def hint_at_options(wanted: Sequence[Experiment], runs: Sequence[StoredRun], cha
     paper = DEFAULTS | PAPER | {"alfamix_head": "own"}
 
     def unchangeable(settings: Mapping[str, Any]) -> Identity:
-        same = dict(settings) | {"strategy_options": settings["strategy_options"].replace(RELEASED_HEAD, "")}
+        given = settings["strategy_options"]
+        same = dict(settings) | {"strategy_options": "" if given in HEADS else given}
         return tuple(pair for pair in key_without_seed(same) if pair[0] not in CHANGEABLE)
 
     def options(settings: dict[str, Any]) -> str:
-        head = "global" if settings["strategy_options"] == RELEASED_HEAD else "own"
-        made = {"alfamix_head": head} | settings
+        made = {"alfamix_head": HEADS.get(settings["strategy_options"], "own")} | settings
         return as_options({n: made[n] for n in (*CHANGEABLE, "alfamix_head") if made[n] != paper[n]}).strip()
 
     needed = {unchangeable(vars(experiment)) for experiment in wanted}

@@ -12,6 +12,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.files import quote
 from fedactive.paper import FIGURES, TABLES
+from fedactive.paper.settings import seed_range
 from fedactive.registry import STRATEGIES
 
 RUNS = Path("runs")  # where `run` makes its runs, and the others look for them
@@ -26,7 +27,13 @@ Source = Annotated[
     ),
 ]
 
-SEEDS = flag("seeds", int, "Take only the first so many seeds.", min=1)
+SEEDS = flag("seeds", str, "Take only the first so many seeds, as in 4, or those from and to, as in 5-16.")
+THRESHOLD = flag(
+    "threshold",
+    str,
+    "When a t-score is a win: exact for the number of seeds, or paper, which has 2.776. For penalty, bars, "
+    "observation.",
+)
 # Which rows of a table: of `run` and `show`.
 ROWS = (
     flag("until", float, "Stop at this percent labelled."),
@@ -41,10 +48,12 @@ CHANGES = (
     flag("partition", str, "transport, or reference: the released code's clients."),
     flag("schedule", str, "paper, or reference: the released code's learning rates."),
     flag("precision", str, "fp32, tf32 or bf16."),
+    flag("scored_images", str, "own, or other_of_class: in long tails strategies see other images."),
     flag(
         "alfamix_head",
         str,
-        "own, or global as in the released code: the head that ALFA-Mix uses with the local-only model.",
+        "own; released, as in the released code; or global, an earlier version of that: "
+        "the head that ALFA-Mix uses with the local-only model.",
     ),
 )
 CHANGEABLE = tuple(change.name for change in CHANGES[:-1])  # those that are settings of Experiment
@@ -61,6 +70,14 @@ def rows_of(flags: dict[str, Any]) -> dict[str, Any]:
         option: [name.strip() for name in text.split(",")] if (text := flags[option]) else None
         for option in ("datasets", "strategies")
     }
+
+
+def threshold_of(flags: dict[str, Any]) -> dict[str, str]:
+    return {} if flags["threshold"] is None else {"threshold": flags["threshold"]}
+
+
+def seeds_of(flags: dict[str, Any]) -> range | None:
+    return None if flags["seeds"] is None else seed_range(flags["seeds"])
 
 
 def as_options(changes: dict[str, Any]) -> str:

@@ -61,6 +61,21 @@ def join(
     print(f"joined the coordinator at {Site.open(folder).join(invitation).address}")
 
 
+@app.command(epilog=example("fedactive site move north new.example.org:9443"))
+def move(
+    folder: Folder,
+    address: Annotated[str, typer.Argument(help="Where the coordinator is now: host:port.")],
+) -> None:
+    """Look for the coordinator at another address: the same one, so no new invitation is needed."""
+    from fedactive.sites.invitation import Invitation, parse_address
+    from fedactive.sites.site.folder import Site
+
+    parse_address(address)
+    file = Site.open(folder).folder / "invitation.toml"
+    Invitation(address, Invitation.read(file).authority).write(file)
+    print(f"the coordinator is looked for at {address}; start `fedactive site serve` again")
+
+
 @app.command(epilog=example("fedactive site annotator north Ada"))
 def annotator(
     folder: Folder,
@@ -158,6 +173,9 @@ def serve(
         list[str],
         typer.Option(help="Address of a proxy in front, which says whom it speaks for. May be repeated."),
     ] = [],  # noqa: B006
+    monitor: Annotated[
+        str, typer.Option(help="Answer /health and /metrics (Prometheus) here: host:port.")
+    ] = "",
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
     from fedactive.sites.certificates import describe_end
@@ -172,7 +190,7 @@ def serve(
         logging.warning("the page's certificate %s %s", certificate, end)
     pair = (certificate, key) if certificate and key else None
     try:
-        serving.serve(Site.open(folder), host, port, pair, device, guess, known_as, proxy)
+        serving.serve(Site.open(folder), host, port, pair, device, guess, known_as, proxy, monitor)
     except SystemExit:
         # All is closed. But a training that is going on cannot be told to end, and under it Python would
         # abort, with images in the core dump; what it would have sent is asked for again.

@@ -34,7 +34,8 @@ def print_result(result: RunTables) -> None:
     labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
     table = Table("AL round", "labelled", "test accuracy")
     for al_round, accuracy in result.accuracy.items():
-        table.add_row(str(al_round), str(labelled[al_round]), f"{accuracy:.2%}")
+        known = "unknown: no test images" if accuracy != accuracy else f"{accuracy:.2%}"
+        table.add_row(str(al_round), str(labelled[al_round]), known)
     Console().print(table)
     averaged = min(LAST_FL_ROUNDS, int(metrics["fl_round"].max()))
     print(f"(accuracy: mean of the last {averaged} FL rounds of each AL round)")

@@ -19,6 +19,21 @@ def long_tail(labels: NDArray[np.int64], rho: float, rng: np.random.Generator) -
     return np.sort(np.concatenate(kept))
 
 
+def others_of_class(
+    labels: NDArray[np.int64], kept: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return another place in the dataset for each image kept: images of its class, drawn anew.
+
+    In the released code the copy to train on and the copy to query are thinned and shuffled independently, so
+    that strategies score one image and clients train on another, with the same label.
+    """
+    shown = kept.copy()
+    for c in np.unique(labels[kept]):
+        mine = labels[kept] == c
+        shown[mine] = rng.permutation(np.flatnonzero(labels == c))[: mine.sum()]
+    return shown
+
+
 def long_tail_sizes(sizes: NDArray[np.int64], rho: float) -> NDArray[np.int64]:
     """Return what each class keeps: n_max·(1/rho)^(c/(C-1)), n_max the largest class; all if it has fewer."""
     if not 1 <= rho < np.inf:

@@ -54,19 +54,24 @@ class Standardisation(NamedTuple):
 
 def standardisation(train: Array) -> Standardisation:
     """Say how features are standardised, given those of the training samples."""
-    mean, std = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
-    std[std < 1e-6] = 1.0  # a constant feature would mean a division by 0
+    return by_moments(train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64))
+
+
+def by_moments(mean: Array, deviation: Array) -> Standardisation:
+    """Say how features are standardised, given what those of all training samples are like."""
+    std = np.where(deviation < 1e-6, 1.0, deviation)  # a constant feature would mean a division by 0
     return Standardisation(*(torch.from_numpy(part.astype(np.float32)) for part in (-mean / std, 1 / std)))
 
 
 def standardise(train: Array, test: Array) -> tuple[Tensor, Tensor]:
     """Standardise float32 features, both by what the training samples are like, and scale them."""
-    shift, scale = standardisation(train)
+    how = standardisation(train)
+    return scaled(torch.from_numpy(train), how), scaled(torch.from_numpy(test), how)
 
-    def scaled(array: Array) -> Tensor:
-        return F.normalize(torch.addcmul(shift, torch.from_numpy(array), scale)).mul_(LENGTH)
 
-    return scaled(train), scaled(test)
+def scaled(features: Tensor, how: Standardisation) -> Tensor:
+    """Standardise features, and scale all to one length."""
+    return F.normalize(torch.addcmul(how.shift, features, how.scale)).mul_(LENGTH)
 
 
 def read_features(path: Path, name: str) -> Array:

@@ -16,7 +16,7 @@ from fedactive.federated.weights import Weights
 from fedactive.record.run_reader import read_run
 from fedactive.record.stored import ALRound, StoredRun
 from fedactive.sites.coordinator.plan import FieldPlan
-from fedactive.sites.site.privacy import DELTA, Cover, epsilon, rho_of
+from fedactive.sites.privacy import DELTA, Cover, epsilon, rho_of
 
 Rows = Iterable[tuple[str, ...]]
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from fedactive.backbones.backbone import Backbone
+from fedactive.backbones.embedding import prepare
 from fedactive.backbones.find import find_backbone
 from fedactive.data.dataset import Dataset
-from fedactive.data.loader import load
-from fedactive.data.own_features import FEATURES, read_features, standardisation, standardise
+from fedactive.data.own_features import FEATURES, read_features, scaled, standardisation, standardise
 from fedactive.data.own_file import find_file
 from fedactive.data.preprocess import Normalise
 from fedactive.errors import RunError
@@ -23,14 +23,16 @@ from fedactive.export.network import normalisation, whole_network
 from fedactive.federated.inference import infer
 from fedactive.federated.weights import Weights
 from fedactive.files import read_json
-from fedactive.laboratory.inputs import embed_dataset, load_inputs, require_images
+from fedactive.laboratory.inputs import embed_dataset, load_inputs, read_dataset, require_images
 from fedactive.models import ModelSpec
 from fedactive.models.classifier import Classifier
 from fedactive.progress import Callback
 from fedactive.record.run_folder import earlier_starts, read_checkpoint
 from fedactive.sites.coordinator.plan import FieldPlan
+from fedactive.sites.moments import from_text
 
 CHECKED = 64  # test samples on which a file must agree with the network
+AT_A_TIME = 16  # drawn images that a backbone embeds
 CPU = torch.device("cpu")
 
 
@@ -86,7 +88,7 @@ def final_weights(folder: Path) -> tuple[Weights, int]:
 def from_laboratory(
     folder: Path, e: Experiment, weights: Weights, al_round: int, progress: Callback
 ) -> RunModel:
-    raw = load(e.dataset, e.data_dir, e.dataset_sha256)
+    raw = read_dataset(e, progress)
     require_same_data(folder, raw)
     shape = raw.input_shape
     backbone, features = None, 0
@@ -143,7 +145,23 @@ def from_sites(folder: Path, weights: Weights, al_round: int) -> RunModel:
     """Read the model of a coordinator's run: what it knows of the images is in the plan."""
     plan = read_plan(folder)
     card, e = plan.images, plan.experiment
-    shape = (card.channels, card.size, card.size)
+    side = e.image_size or card.size
+    shape = (card.channels, side, side)
+    samples = torch.randint(0, 256, (CHECKED, *shape), generator=torch.Generator().manual_seed(0))
+    samples = samples.to(torch.uint8)
+    backbone, features = None, 0
+    if e.backbone:
+        backbone = find_backbone(e.backbone, e.backbone_options)
+        how = from_text(read_json(folder / "field.json", "standardisation", ""))
+        stages: dict[str, Any] = {"fit": shape[1:], "normalise": normalisation(*backbone.normalisation)}
+        stages |= {"backbone": backbone.load(CPU), "standardise": how}
+        apply = prepare(backbone, side, CPU)
+        seen = scaled(torch.cat([apply(part) for part in samples.split(AT_A_TIME)]), how)
+        features = seen.shape[1]
+        inputs = Normalise((features,), (), (), CPU)
+    else:
+        stages = {"fit": shape[1:], "normalise": normalisation(card.mean, card.std)}
+        seen, inputs = samples, Normalise(shape, card.mean, card.std, CPU)
     description = Description(
         run=e.name,
         classes=card.classes,
@@ -152,20 +170,21 @@ def from_sites(folder: Path, weights: Weights, al_round: int) -> RunModel:
         window=card.window,
         model=e.model,
         model_options=e.model_options,
+        backbone=backbone.name if backbone else "",
+        backbone_options=e.backbone_options,
+        features=features,
     )
     classifier = load_classifier(description, weights)
-    samples = torch.randint(0, 256, (CHECKED, *shape), generator=torch.Generator().manual_seed(0))
-    samples = samples.to(torch.uint8)
-    inputs = Normalise(shape, card.mean, card.std, CPU)
     return RunModel(
         folder=folder,
         experiment=e,
         al_round=al_round,
         description=description,
-        network=whole_network(classifier, shape[1:], normalisation(card.mean, card.std)),
+        network=whole_network(classifier, **stages),
         weights=weights,
         samples=samples,
-        expected=infer(classifier, samples, inputs, "fp32")[0].softmax(1),
+        expected=infer(classifier, seen, inputs, "fp32")[0].softmax(1),
+        backbone=backbone,
         plan=plan,
     )
 
@@ -177,7 +196,10 @@ def read_plan(folder: Path) -> FieldPlan:
         raise RunError(f"{file} is missing: the plan of a run between sites says what its images are")
     sites = read_json(folder / "sites.json", "sites", [])
     return FieldPlan.from_toml(
-        file.read_text(encoding="utf-8"), clients=max(1, len(sites)), runs_dir=folder.parent
+        file.read_text(encoding="utf-8"),
+        backbones=file.parent.parent / "backbones",
+        clients=max(1, len(sites)),
+        runs_dir=folder.parent,
     )
 
 

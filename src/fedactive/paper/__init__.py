@@ -22,7 +22,7 @@ TABLES = {
     "penalty": "Figures 4 and 5: who beats whom over all 38 settings",
     "cost": "seconds per query and client, measured in runs of accuracy",
 }
-FIGURES = ("observation", "matrices", "bars", "penalty", "curves", "clients", "cost")
+FIGURES = ("observation", "matrices", "bars", "penalty", "curves", "clients", "cost", "agreement")
 
 
 def paper_table(name: str) -> pd.DataFrame:

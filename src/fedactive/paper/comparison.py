@@ -11,14 +11,27 @@ from typing import Any
 
 import pandas as pd
 
-from fedactive.analysis.significance import AVERAGE, penalty_matrix, winning_rate, winning_rates
+from fedactive.analysis.significance import (
+    AVERAGE,
+    THRESHOLDS,
+    penalty_matrix,
+    winning_rate,
+    winning_rates,
+)
 from fedactive.errors import unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper.settings import CATEGORIES, COMPARED, all_settings
 from fedactive.paper.tables import cells
 from fedactive.record.archive import Archive
 
+EXACT = "exact"  # the threshold that follows the number of seeds, see THRESHOLDS
 RATES = ["global_wins", "local_wins", "gap"]
+
+
+def limit_of(threshold: str) -> float | None:
+    if threshold not in THRESHOLDS:
+        raise unknown_name("threshold", threshold, THRESHOLDS)
+    return THRESHOLDS[threshold]
 
 
 def setting_curves(archive: Archive, **overrides: Any) -> pd.DataFrame:
@@ -44,12 +57,14 @@ def curves_of_all_seeds(archive: Archive, experiment: Experiment, **columns: str
     return curves[curves.groupby("al_round")["seed"].transform("nunique") == curves["seed"].nunique()]
 
 
-def penalty(archive: Archive, **overrides: Any) -> pd.DataFrame:
+def penalty(archive: Archive, threshold: str = EXACT, **overrides: Any) -> pd.DataFrame:
     """Return the 7 × 7 penalty matrix (Figure 5) of the settings with runs of two seeds."""
-    return in_paper_order(penalty_matrix(setting_curves(archive, **overrides)))
+    return in_paper_order(penalty_matrix(setting_curves(archive, **overrides), limit_of(threshold)))
 
 
-def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, pd.DataFrame]:
+def penalty_by(
+    category: str, archive: Archive, threshold: str = EXACT, **overrides: Any
+) -> dict[str, pd.DataFrame]:
     """Return the penalty matrix for each value of a category, over the settings with runs of two seeds.
 
     `attrs["settings"]` of a matrix is their number, `attrs["counts"]` that of each strategy.
@@ -60,7 +75,7 @@ def penalty_by(category: str, archive: Archive, **overrides: Any) -> dict[str, p
     values = curves["setting"].map({s.number: CATEGORIES[category](s) for s in all_settings()})
     matrices = {}
     for value, part in curves.groupby(values, sort=False):
-        matrix = matrices[str(value)] = in_paper_order(penalty_matrix(part))
+        matrix = matrices[str(value)] = in_paper_order(penalty_matrix(part, limit_of(threshold)))
         matrix.attrs |= {"settings": part["setting"].nunique(), "counts": count_settings(part)}
     return matrices
 
@@ -80,13 +95,13 @@ def in_paper_order(matrix: pd.DataFrame) -> pd.DataFrame:
     return matrix.loc[[*order, AVERAGE], order]
 
 
-def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
+def win_shares(archive: Archive, threshold: str = EXACT, **overrides: Any) -> pd.DataFrame:
     """Compare LoGo with each baseline, by category (Figure 4).
 
     The columns are `category, value, baseline, win, defeat, settings`. Win and defeat are percent: the mean
     winning rate over those of the category's settings in which the pair could be tested, `settings` of them.
     """
-    rates = winning_rates(setting_curves(archive, **overrides))
+    rates = winning_rates(setting_curves(archive, **overrides), limit_of(threshold))
     rates = rates[rates["rounds"] > 0].assign(rate=100 * rates["rate"])
     win = rates[rates["i"] == "logo"].rename(columns={"j": "baseline", "rate": "win"})
     defeat = rates[rates["j"] == "logo"].rename(columns={"i": "baseline", "rate": "defeat"})
@@ -98,7 +113,7 @@ def win_shares(archive: Archive, **overrides: Any) -> pd.DataFrame:
     return shares.reset_index()
 
 
-def observation(archive: Archive, **overrides: Any) -> pd.DataFrame:
+def observation(archive: Archive, threshold: str = EXACT, **overrides: Any) -> pd.DataFrame:
     """Compare entropy by the global with entropy by the local-only model (Figure 2), on the EMD table's runs.
 
     One row per rho and alpha: the winning rates `global_wins` and `local_wins`, their `gap` (positive where
@@ -115,7 +130,9 @@ def observation(archive: Archive, **overrides: Any) -> pd.DataFrame:
         row: dict[str, Any] = {"rho": rho, "alpha": alpha, "rounds": 0, "seeds": seeds}
         if seeds:
             both = pd.concat([by_global, by_local], ignore_index=True)
-            win, defeat = winning_rate(both, "global", "local"), winning_rate(both, "local", "global")
+            limit = limit_of(threshold)
+            win = winning_rate(both, "global", "local", limit)
+            defeat = winning_rate(both, "local", "global", limit)
             row |= {"rounds": win.rounds, "note": win.reason}
             if win.rounds:  # without a test nobody wins
                 row |= zip(RATES, (win.rate, defeat.rate, win.rate - defeat.rate), strict=True)

@@ -222,6 +222,46 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
         )
 
 
+def draw_agreement(accuracies: pd.DataFrame, path: Path) -> None:
+    """Draw every accuracy: ours against the paper's, and the differences with their limits of agreement.
+
+    A number has its dataset's colour and its table's marker. Beyond its limit it is filled.
+    """
+    known = accuracies[accuracies["seeds"] > 0]
+    datasets, tables = list(known["dataset"].unique()), list(known["table"].unique())
+    with figure_file(path, (11, 5)) as figure:
+        left, right = figure.subplots(1, 2)
+        ends = known[["paper", "ours"]].min().min() - 1, known[["paper", "ours"]].max().max() + 1
+        left.plot(ends, ends, color="0.7", linewidth=1, zorder=0)
+        for place, (dataset, own) in enumerate(known.groupby("dataset", sort=False)):
+            colour, limit = PALETTE[place], own["limit"].median()
+            own = own.assign(place=place + np.linspace(-0.38, 0.38, len(own)))
+            right.fill_between(
+                [place - 0.42, place + 0.42], -limit, limit, color="0.9", linewidth=0, zorder=0
+            )
+            left.scatter([], [], color=colour, label=dataset)
+            for name, part in own.groupby("table", sort=False):
+                faces = ["none" if near else colour for near in part["near"]]
+                style = {
+                    "marker": MARKERS[tables.index(name)],
+                    "edgecolors": colour,
+                    "s": 26,
+                    "linewidths": 1,
+                }
+                left.scatter(part["paper"], part["ours"], facecolors=faces, **style)
+                right.scatter(part["place"], part["difference"], facecolors=faces, **style)
+        for marker, name in zip(MARKERS, tables, strict=False):
+            left.scatter([], [], marker=marker, facecolors="none", edgecolors="black", label=f"table {name}")
+        right.axhline(0, color="0.7", linewidth=1, zorder=0)
+        right.set_xticks(range(len(datasets)), datasets)
+        left.set(xlabel="the paper's accuracy (%)", ylabel="ours (%)", xlim=ends, ylim=ends)
+        right.set(ylabel="ours less the paper's (points)", title="grey: limits of agreement; filled: beyond")
+        left.set_title(f"{len(known)} accuracies")
+        left.legend(frameon=False, fontsize=8)
+        for axes in (left, right):
+            style_axes(axes)
+
+
 # --- parts
 
 

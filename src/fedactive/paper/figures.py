@@ -16,10 +16,12 @@ from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
 from fedactive.paper import FIGURES
-from fedactive.paper.comparison import observation, penalty_by, win_shares
+from fedactive.paper.agreement import all_accuracies
+from fedactive.paper.comparison import EXACT, observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
     Imbalance,
     Matrices,
+    draw_agreement,
     draw_bars,
     draw_clients,
     draw_cost,
@@ -44,6 +46,7 @@ class FigureRequest:
     data_dir: Path = Path("data")
     setting: int | None = None  # the number of one setting; None is all of them
     category: str = "overall"
+    threshold: str = EXACT
     overrides: dict[str, Any] = field(default_factory=dict)  # settings of Experiment in which runs differ
 
 
@@ -55,7 +58,7 @@ def figure(name: str, request: FigureRequest) -> None:
 
 
 def observation_figure(request: FigureRequest) -> None:
-    gaps = observation(request.archive, **request.overrides)
+    gaps = observation(request.archive, request.threshold, **request.overrides)
     if gaps["gap"].isna().all():
         raise NoRunsError(
             "entropy by the global and by the local-only model with two seeds in common", "observation"
@@ -97,14 +100,14 @@ def imbalances(request: FigureRequest) -> dict[Imbalance, Experiment]:
 
 
 def bars_figure(request: FigureRequest) -> None:
-    shares = win_shares(request.archive, **request.overrides)
+    shares = win_shares(request.archive, request.threshold, **request.overrides)
     if shares.empty:
         raise NoRunsError("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
     draw_bars(shares, request.path)
 
 
 def penalty_figure(request: FigureRequest) -> None:
-    matrices = penalty_by(request.category, request.archive, **request.overrides)
+    matrices = penalty_by(request.category, request.archive, request.threshold, **request.overrides)
     if not matrices:
         raise NoRunsError("any of the 38 settings with two seeds", "penalty")
     draw_penalty(matrices, request.path)
@@ -133,6 +136,13 @@ def curves_of(archive: Archive, number: int | None, **overrides: Any) -> dict[st
     return {title: pd.concat(parts).drop_duplicates() for title, parts in found.items()}
 
 
+def agreement_figure(request: FigureRequest) -> None:
+    accuracies = all_accuracies(request.archive, **request.overrides)
+    if accuracies["seeds"].sum() == 0:
+        raise NoRunsError("the tables of accuracies", "accuracy")
+    draw_agreement(accuracies, request.path)
+
+
 def cost_figure(request: FigureRequest) -> None:
     costs = table("cost", request.archive, **request.overrides)
     if costs["seeds"].sum() == 0:
@@ -148,6 +158,7 @@ DRAW: dict[str, Callable[[FigureRequest], None]] = {
     "curves": curves_figure,
     "clients": clients_figure,
     "cost": cost_figure,
+    "agreement": agreement_figure,
 }
 
 

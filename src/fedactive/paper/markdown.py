@@ -1,39 +1,42 @@
-"""The paper's tables as Markdown. Bold marks what needs explaining: a number far off, a claim not held."""
+"""Our tables as Markdown. Bold marks what needs an explanation: a number far off, a claim not held."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
 
 from fedactive.analysis.markdown import format_mean, to_markdown
-from fedactive.paper.claims import HELD, NOT_HELD, NOT_TESTABLE
+from fedactive.analysis.verdicts import HELD, NOT_HELD, UNDECIDED
+from fedactive.paper.agreement import rank_agreement
 
-TOLERANCE = 1.5  # points of accuracy by which a number may differ from the paper's
 NO_RUNS = "There are no runs of this table.\n"
 NUMBERS = {"paper", "ours", "std", "seeds", "difference", "low", "high", "inside", "note", "labelled_percent"}
+LIMITS = {"limit", "near"}
+DATASETS = {"cifar10": "CIFAR-10", "svhn": "SVHN", "pathmnist": "PathMNIST", "dermamnist": "DermaMNIST"}
 
 
-def side_by_side(table: pd.DataFrame, *, accuracy: bool) -> str:
+def side_by_side(table: pd.DataFrame) -> str:
     """Write a table of `tables.table` with three columns for each percent labelled, without rows of no runs.
 
-    They are the paper's number, ours ± standard deviation (seeds), and the difference. For accuracies a
-    difference beyond the tolerance is bold. A sentence says how near accuracies or EMDs are to the paper's.
+    They are the paper's number, ours ± standard deviation (seeds), and the difference. With limits of
+    agreement a difference beyond its limit is bold, and a sentence counts them.
     """
-    emd = "measure" in table
+    emd, limits = "measure" in table, "limit" in table
     digits = 3 if emd else 2  # as the paper prints them
-    names = [name for name in table if name not in NUMBERS and len(set(table[name])) > 1] or ["strategy"]
+    apart = NUMBERS | LIMITS
+    names = [name for name in table if name not in apart and len(set(table[name])) > 1] or ["strategy"]
     table = table[table["seeds"] > 0]
     if table.empty:
         return NO_RUNS
-    difference = table["difference"]
-    near = difference.abs() <= TOLERANCE
+    near = table["near"] | table["limit"].isna() if limits else pd.Series(True, table.index)
     cells = table.assign(
         paper=[f"{x:.{digits}f}" for x in table["paper"]],
         ours=[format_mean(*x, digits) for x in zip(table["ours"], table["std"], table["seeds"], strict=True)],
         difference=[
-            f"{x:+.{digits}f}" if ok or not accuracy else f"**{x:+.{digits}f}**"
-            for x, ok in zip(difference, near, strict=True)
+            f"{x:+.{digits}f}" if ok else f"**{x:+.{digits}f}**"
+            for x, ok in zip(table["difference"], near, strict=True)
         ],
     ).pivot_table(
         index=names,
@@ -46,13 +49,31 @@ def side_by_side(table: pd.DataFrame, *, accuracy: bool) -> str:
     columns = {f"{p}% {what}": cells[what, p] for p in percents for what in ("paper", "ours", "difference")}
     text = to_markdown(pd.DataFrame(columns).reset_index())
     if emd:
-        text += f"\nThe mean distance from the paper's numbers is {difference.abs().mean():.4f}.\n"
-    elif accuracy:
-        text += (
-            f"\n{near.sum()} of {len(near)} numbers lie within {TOLERANCE:g} points of the paper's; "
-            f"the mean difference is {difference.mean():+.2f}.\n"
-        )
+        text += f"\nThe mean distance from the paper's numbers is {table['difference'].abs().mean():.4f}.\n"
+    elif limits:
+        text += f"\n{agreement_sentence(table)}\n"
     return text
+
+
+def agreement_sentence(table: pd.DataFrame) -> str:
+    """Say how many numbers lie within the limits, how far they are on average, and how alike the order is."""
+    known = table[table["limit"].notna()]
+    widths = sorted({f"{limit:.2f}" for limit in known["limit"]})
+    width = f" (±{widths[0]}" + (f" to {widths[-1]}" if len(widths) > 1 else "") + ")" if widths else ""
+    ranks = rank_agreement(table)
+    near = (
+        f"{known['near'].sum()} of {len(known)} numbers lie within the limits of agreement{width}; the mean"
+    )
+    within = near if len(known) else "With one seed there are no limits of agreement; the mean"
+    order = ", ".join(f"{value:.2f} at {_where(key)}" for key, value in ranks.items())
+    return f"{within} difference is {table['difference'].mean():+.2f}." + (
+        f" Rank correlation with the paper: {order}." if order else ""
+    )
+
+
+def _where(key: Any) -> str:
+    *algorithm, percent = key if isinstance(key, tuple) else (key,)
+    return " ".join([f"{percent:g}%", *(f"with {name}" for name in algorithm)])
 
 
 def curves_table(curves: pd.DataFrame) -> str:
@@ -68,30 +89,98 @@ def curves_table(curves: pd.DataFrame) -> str:
 
 
 def claims_table(claims: pd.DataFrame) -> str:
-    """Write the claims of `claims.claims`: how many were held, and a table with a column per percent.
+    """Write the claims of `claims.claims` one by one: verdict, differences, p, and differences by percent.
 
-    A claim without any runs is left out.
+    Claims without any runs are left out.
     """
-    claims = claims[claims.groupby(["claim", "where"])["seeds"].transform("max") > 0]
+    claims = claims[claims["seeds"] > 0]
     if claims.empty:
         return "There are no runs to judge by.\n"
-    text = [format_verdict(claim) for claim in claims.itertuples(index=False)]
-    table = claims.assign(text=text).pivot_table(
-        index=["claim", "where"], columns="labelled_percent", values="text", aggfunc="first", sort=False
-    )
-    table = table.sort_index(axis=1).rename(columns="{:g}%".format).reset_index()
-    judged, contrary = claims["seeds"] > 0, claims["paper"] < 0
-    found = claims[judged & ~contrary]["verdict"].value_counts()
-    counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, NOT_HELD, NOT_TESTABLE))
-    if uncounted := (judged & contrary).sum():
+    rows = []
+    for claim in each(claims):
+        digits = 2 if claim.measure == "accuracy" else 3
+        row = {
+            "claim": claim.claim,
+            "where": claim.where,
+            "verdict": format_verdict(claim) + ("" if claim.counted else " (contrary)"),
+            "ours": format_mean(claim.ours, claim.error, claim.seeds, digits, sign="+"),
+            "paper": "" if pd.isna(claim.paper) else f"{claim.paper:+.{digits}f}",
+            "p, Holm": _format_p(claim.p),
+            "p, sign flips": _format_p(claim.p_flip),
+        }
+        by_percent = {
+            f"{percent:g}% ours / paper": f"{ours:+.{digits}f} / {paper:+.{digits}f}"
+            for percent, (ours, paper) in claim.parts.items()
+            if pd.notna(ours)
+        }
+        rows.append(row | by_percent)
+    table = pd.DataFrame(rows)
+    fixed = list(table)[:7]
+    percents = sorted(set(map(str, table)) - set(map(str, fixed)), key=lambda name: float(name.split("%")[0]))
+    text = to_markdown(table[[*fixed, *percents]].fillna("")).replace(" / +nan", "")
+    return f"Verdicts: {count_verdicts(claims)}.\n\n{text}"
+
+
+def count_verdicts(claims: pd.DataFrame) -> str:
+    """Count the verdicts on claims that could be tested: "8 held, 22 undecided, 0 not held"."""
+    tested = claims[claims["seeds"] > 1]
+    found = tested[tested["counted"]]["verdict"].value_counts()
+    counted = ", ".join(f"{found.get(name, 0)} {name}" for name in (HELD, UNDECIDED, NOT_HELD))
+    if uncounted := (~tested["counted"]).sum():
         counted += f"; not counted: {uncounted} of which the paper's own numbers say the opposite"
-    return f"Verdicts: {counted}.\n\n{to_markdown(table)}"
+    return counted
+
+
+def verdicts_by_dataset(new: pd.DataFrame, everything: pd.DataFrame) -> str:
+    """Write one row per claim and one column per dataset: the verdict from new seeds first, then from all.
+
+    Observations, which are about CIFAR-10 alone, are counted in one cell.
+    """
+    rows: dict[str, dict[str, list[str]]] = {}
+    for table in (new, everything):
+        for (name, where), part in table[table["seeds"] > 1].groupby(["claim", "where"], sort=False):
+            (claim,) = each(part)
+            if where in DATASETS:
+                text = f"{format_verdict(claim)} ({claim.seeds})" + ("" if claim.counted else "†")
+                short = re.sub("the (local-only|global) model", "the model that the paper names", str(name))
+                rows.setdefault(short, {}).setdefault(where, []).append(text)
+        observed = table[table["claim"].str.startswith("Observation") & (table["seeds"] > 1)]
+        for name, part in observed.groupby("claim", sort=False):
+            rows.setdefault(str(name), {}).setdefault("cifar10", []).append(count_verdicts(part))
+    if not rows:
+        return "There are no runs to judge by.\n"
+    frame = pd.DataFrame(
+        [
+            {"claim": name} | {title: "; ".join(cells.get(d, ["–"])) for d, title in DATASETS.items()}
+            for name, cells in rows.items()
+        ]
+    )
+    return to_markdown(frame)
+
+
+def summary_text(accuracies: pd.DataFrame, claims: pd.DataFrame) -> str:
+    """Say in two sentences how near the numbers are, and what became of the claims."""
+    run = accuracies[accuracies["seeds"] > 0]
+    tested = claims[(claims["seeds"] > 1) & claims["counted"]]
+    found = tested["verdict"].value_counts()
+    return (
+        f"Of the {len(accuracies)} accuracies that the paper prints {len(run)} were run, and "
+        f"{run['near'].sum()} of these lie within the limits that the seeds of both allow; the mean "
+        f"difference is {run['difference'].mean():+.2f} points. Of {len(tested)} claims that can be tested "
+        f"{found.get(HELD, 0)} held, {found.get(NOT_HELD, 0)} did not, and {found.get(UNDECIDED, 0)} are "
+        f"undecided, corrected for each other.\n"
+    )
+
+
+def each(claims: pd.DataFrame) -> list[Any]:
+    return list(claims.itertuples(index=False))
 
 
 def format_verdict(claim: Any) -> str:
-    if claim.seeds == 0:
+    if claim.seeds < 2:
         return "–"
-    digits = 2 if claim.measure == "accuracy" else 3
-    paper = f", paper {claim.paper:+.{digits}f}" if pd.notna(claim.paper) else ""
-    ours = format_mean(claim.ours, claim.error, claim.seeds, digits, sign="+")
-    return f"{'**not held**' if claim.verdict == NOT_HELD else claim.verdict}: {ours}{paper}"
+    return "undecided" if claim.verdict == UNDECIDED else f"**{claim.verdict}**"
+
+
+def _format_p(p: float) -> str:
+    return "" if pd.isna(p) else "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.paper import TABLES
-from fedactive.paper.comparison import observation, penalty
+from fedactive.paper.comparison import EXACT, observation, penalty
 from fedactive.paper.settings import SEEDS, SEEDS_OF_ALGORITHMS
 from fedactive.paper.tables import PRINTED, Cell, cells, stop_at, table
 from fedactive.record.archive import Archive
@@ -28,16 +28,22 @@ def experiments(
     strategies: Sequence[str] | None = None,
     alphas: Sequence[float] | None = None,
     rhos: Sequence[float] | None = None,
+    settings: Container[int] | None = None,
     **overrides: Any,
 ) -> list[Experiment]:
     """List the runs that a table or figure needs, done or not, each as far as its last number.
 
     `until` ends them at that percent labelled; `datasets`, `strategies`, `alphas` and `rhos` leave the others
-    out; `overrides` are settings of Experiment (fl_rounds, runs_dir, partition ...).
+    out, `settings` those of `penalty` with other numbers; `overrides` are settings of Experiment (fl_rounds,
+    runs_dir, partition ...). In `penalty` a setting whose first budget is beyond `until` has no runs.
     """
+    if settings is not None and name != "penalty":
+        raise ConfigurationError("table", name, "penalty, with --settings")
     source = "emd" if check_name(name) == "observation" else name
     last: dict[str, Cell] = {}  # by an experiment's name: settings share experiments
     for cell in cells(source, datasets=datasets, strategies=strategies, **overrides):
+        if settings is not None and cell.columns["setting"] not in settings:
+            continue
         known = last.setdefault(cell.experiment.name, cell)
         if cell.labelled > known.labelled:
             last[cell.experiment.name] = cell
@@ -47,7 +53,9 @@ def experiments(
     # setting by setting, since one seed of all settings compares nothing.
     ordered = [(cell, seed) for seed in seeds for cell in last.values()]
     if name == "penalty":
-        ordered = list(product(last.values(), seeds))
+        shortest = min((cell.experiment.percent for cell in last.values()), default=0)
+        begun = [c for c in last.values() if until is None or not shortest <= until < c.experiment.percent]
+        ordered = list(product(begun, seeds))
     wanted = [replace(stop_at(cell.experiment, cell.labelled, until), seed=seed) for cell, seed in ordered]
     for field, values in (("alpha", alphas), ("rho", rhos)):
         wanted = with_values(wanted, field, values)
@@ -68,7 +76,8 @@ def show(
     runs: Iterable[StoredRun],
     *,
     until: float | None = None,
-    seeds: int | None = None,
+    seeds: Container[int] | None = None,
+    threshold: str = EXACT,
     datasets: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     **overrides: Any,
@@ -77,17 +86,17 @@ def show(
 
     Runs are found by their settings: to show runs that were made with other settings than the paper's
     (fl_rounds=20), give the same `overrides`. `until`, `datasets` and `strategies` leave out rows of tables,
-    `seeds` keeps only the first so many seeds. See `tables.table`, `comparison.observation` and
-    `comparison.penalty` for the columns.
+    `seeds` keeps only these; the `threshold` is for winning rates. For the columns see `tables.table`,
+    `comparison.observation` and `comparison.penalty`.
     """
     if check_name(name) not in PRINTED and (until is not None or datasets or strategies):
         needs = "one of printed numbers, with --until, --datasets or --strategies"
         raise ConfigurationError("table", name, needs)
     archive = Archive(runs, seeds)
     if name == "observation":
-        return observation(archive, **overrides)
+        return observation(archive, threshold, **overrides)
     if name == "penalty":
-        return penalty(archive, **overrides).rename_axis("strategy").reset_index()
+        return penalty(archive, threshold, **overrides).rename_axis("strategy").reset_index()
     return table(name, archive, until=until, datasets=datasets, strategies=strategies, **overrides)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.paper import paper_table
 from fedactive.registry import STRATEGIES
@@ -62,6 +63,33 @@ CATEGORIES: dict[str, Callable[[PaperSetting], str]] = {
 }
 
 
+def seed_range(text: str) -> range:
+    """Read seeds: `4` is 1 to 4, `5-16` is 5 to 16."""
+    first, dash, last = text.partition("-")
+    try:
+        seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds or seeds[0] < 1:
+        raise ConfigurationError("seeds", text, "how many, as in 4, or from and to, as in 5-16")
+    return seeds
+
+
+def setting_numbers(text: str) -> list[int]:
+    """Read numbers of settings, as in `1-9,16`."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        try:
+            numbers += range(int(first), int(last or first) + 1)
+        except ValueError:
+            numbers.append(0)
+    count = len(all_settings())
+    if not numbers or not set(numbers) <= set(range(1, count + 1)):
+        raise ConfigurationError("settings", text, f"numbers from 1 to {count}, as in 1-9,16")
+    return numbers
+
+
 def all_settings() -> list[PaperSetting]:
     """List the 38 settings, numbered as in the paper."""
     columns = {"budget_percent": "budget", "initialisation": "init"}
@@ -77,8 +105,8 @@ def paper_experiment(
 ) -> Experiment:
     """Make the experiment of a strategy of the paper's tables: `finetune_badge` is finetune with base=badge.
 
-    `settings` are those of Experiment. The `alfamix_head` "global" gives ALFA-Mix by the local-only model the
-    head that it has in the released code.
+    `settings` are those of Experiment. The `alfamix_head` "released" gives ALFA-Mix by the local-only model
+    the head that it has in the released code.
     """
     head = f"head={alfamix_head}"
     STRATEGIES.options("alfamix", head)  # refuses an unknown head, whatever the strategy is

@@ -6,7 +6,7 @@ for every AL round that it has completed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ def key_without_seed(settings: Mapping[str, Any]) -> Identity:
 
 
 class Archive:
-    def __init__(self, runs: Iterable[StoredRun], seeds: int | None = None) -> None:
-        """Keep these runs, or only those of seeds 1 to `seeds`; `skipped` says which cannot be used."""
-        chosen = [run for run in runs if seeds is None or run.seed in range(1, seeds + 1)]
+    def __init__(self, runs: Iterable[StoredRun], seeds: Container[int] | None = None) -> None:
+        """Keep these runs, or only those of these seeds; `skipped` says which cannot be used."""
+        chosen = [run for run in runs if seeds is None or run.seed in seeds]
         distinct, _, self.skipped = drop_copies(run for run in chosen if not run.unknown)
         self.skipped += [run.remark(run.unknown_settings) for run in chosen if run.unknown]
         self.runs: dict[Identity, dict[int, StoredRun]] = {}

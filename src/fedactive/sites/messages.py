@@ -4,6 +4,7 @@ A request names its run, AL round and FL round. A site that is asked again gives
 reply holds weights, counts and metrics, and nothing else.
 
     hello           how many images do you hold, and do our classes agree?
+    embed           turn your images into features by the run's backbone: what do they add up to?
     summary         here is the global model: what few numbers does the strategy have you say of yourself?
     query           here is the global model: train your local-only model, choose, ask your people for labels
     label_status    how far are your people? (close = 1: the round is over, what comes now is for the next)
@@ -13,14 +14,16 @@ reply holds weights, counts and metrics, and nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fedactive import __version__
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 
-KINDS = ("hello", "summary", "query", "label_status", "train", "evaluate")
+KINDS = ("hello", "embed", "summary", "query", "label_status", "train", "evaluate")
 
 # All that a site says about a failure: its own log has the rest, which may name files and people.
 FAILED = "failed, see the log of the site"
@@ -32,10 +35,15 @@ UNREADABLE = "sent something that cannot be read"  # said by the coordinator
 NOT_FINITE = "was sent numbers that are not finite, and did nothing"
 DIVERGED = "sent nothing: its training led to numbers that are not finite"
 OTHER_MODEL = "was sent weights that do not fit the model"
+OTHER_BACKBONE = "has not the backbone of the run, or another one under its name; its log says which"
 PROBLEMS = (
     *(FAILED, OTHER_CLASSES, OTHER_VERSION, NOT_ASKED, NO_LABELS, UNREADABLE, NOT_FINITE, DIVERGED),
     OTHER_MODEL,
+    OTHER_BACKBONE,
 )
+
+# The version of fedactive as numbers, because a reply holds no words; sent along with OTHER_VERSION.
+VERSION = [int(number) for number in re.findall(r"\d+", __version__)[:3]]
 
 Value = int | float | list[int] | list[float]
 

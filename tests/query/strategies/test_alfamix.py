@@ -127,19 +127,21 @@ def test_points_are_compared_with_the_mean_of_their_own_cluster():
 # --- the formulas
 
 
+def steepest(logits, weight):
+    return steepest_direction(logits, logits.argmax(1), weight)
+
+
 def test_steepest_is_the_direction_of_the_gradient():
     z, weight, bias = randn(10, 6), randn(4, 6, seed=1), randn(4, seed=2)
     expected = torch.stack([gradient(x, weight, bias) for x in z])
-    torch.testing.assert_close(
-        steepest_direction(z @ weight.T + bias, weight), torch.nn.functional.normalize(expected)
-    )
+    torch.testing.assert_close(steepest(z @ weight.T + bias, weight), torch.nn.functional.normalize(expected))
 
 
 def test_a_certain_prediction_still_has_a_direction():
     logits, weight = torch.tensor([[60.0, 1, 0]]), torch.eye(3)  # p is exactly 1 in single precision
     a, b = math.e / (1 + math.e), 1 / (1 + math.e)
     norm = math.sqrt(1 + a * a + b * b)
-    assert steepest_direction(logits, weight)[0].tolist() == pytest.approx([-1 / norm, a / norm, b / norm])
+    assert steepest(logits, weight)[0].tolist() == pytest.approx([-1 / norm, a / norm, b / norm])
 
 
 def test_the_mix_is_that_of_the_element_wise_alpha():
@@ -147,7 +149,7 @@ def test_the_mix_is_that_of_the_element_wise_alpha():
     for z in randn(10, 5):
         g, epsilon = gradient(z, weight, bias), 0.4 / math.sqrt(5)
         alpha = epsilon * (anchor - z).norm() * g / (g.norm() * (anchor - z))
-        direction = steepest_direction((weight @ z + bias)[None], weight)[0]
+        direction = steepest((weight @ z + bias)[None], weight)[0]
         mixed = z + epsilon * (anchor - z).norm() * direction
         torch.testing.assert_close(mixed, z + alpha * (anchor - z))
 
@@ -162,7 +164,7 @@ def test_no_other_mix_of_that_length_raises_the_loss_more():
         def slope(direction, z=z, here=here, predicted=predicted):
             return float((loss(z + step * direction, weight, bias, predicted) - here) / step)
 
-        best = slope(steepest_direction((weight @ z + bias)[None], weight)[0])
+        best = slope(steepest((weight @ z + bias)[None], weight)[0])
         assert best == pytest.approx(float(gradient(z, weight, bias).norm()), rel=1e-3)
         assert best > max(slope(direction) for direction in others)
 
@@ -207,7 +209,8 @@ def test_candidates_are_those_of_the_naive_loops(
         z, known = z.clamp_min(0), known.clamp_min(0)
     weight, bias = randn(classes, dimensions, seed=seed + 2) * scale, randn(classes, seed=seed + 3)
     labels = torch.randint(classes, (labelled,), generator=rng(seed))
-    ease = ease_of_change(z, class_means(known, labels, classes), weight, bias, wanted)
+    logits = z @ weight.T + bias
+    ease = ease_of_change(z, class_means(known, labels, classes), weight, logits, logits.argmax(1), wanted)
     assert ease.tolist() == pytest.approx(naive_ease(z, known, labels, weight, bias, wanted))
 
 
@@ -230,6 +233,65 @@ def test_the_head_is_the_selectors_own_or_always_the_global_one():
     assert always_global.needs == {"global", "local"}
     assert AlfaMix("global", head="global").needs == AlfaMix().needs == {"global"}
     assert AlfaMix("global", head="global") == AlfaMix("global")  # the same strategy by two names
+
+
+def naive_released(local_z, local_known, labels, local_head, global_head, wanted):
+    """Mix features of the local-only model, classify the mix with the global head, and ask whether that is another
+    class than the local-only model itself predicts for the sample: one sample, anchor and cap after another."""
+    weight, bias = global_head
+    own = [(local_head[0] @ z + local_head[1]).argmax() for z in local_z]
+    anchors = [
+        local_known[labels == c].mean(0) if (labels == c).any() else local_known.mean(0)
+        for c in range(len(bias))
+    ]
+    ease = [0.0] * len(local_z)
+    for cap in (0.2, 0.4, 0.6, 0.8, 1.0):
+        for i, (z, predicted) in enumerate(zip(local_z, own, strict=True)):
+            at = z.clone().requires_grad_()
+            loss(at, weight, bias, predicted).backward()
+            for anchor in anchors:
+                epsilon = cap / math.sqrt(len(z))
+                alpha = epsilon * (anchor - z).norm() * at.grad / (at.grad.norm() * (anchor - z))
+                mixed = z + alpha * (anchor - z)
+                if (weight @ mixed + bias).argmax() != predicted and ease[i] == 0:
+                    ease[i] = 1 / cap
+        if sum(e > 0 for e in ease) >= wanted:
+            break
+    return ease
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_released_changes_the_local_models_own_prediction_by_the_global_head(seed):
+    z, known, labels = randn(30, 6, seed=seed), randn(12, 6, seed=seed + 50), torch.arange(4).repeat(3)
+    # The global head is near the local one, so that some predictions differ before any mixing and most do not.
+    local = randn(4, 6, seed=seed + 2), randn(4, seed=seed + 3)
+    shared = local[0] + 0.3 * randn(4, 6, seed=seed + 4), local[1]
+    outputs = {
+        "local": Outputs(z @ local[0].T + local[1], z),
+        "global": Outputs(z @ shared[0].T + shared[1], z),
+    }
+    pool = Pool(
+        30,
+        4,
+        labels,
+        outputs.__getitem__,
+        {"local": Outputs(known @ local[0].T, known)}.__getitem__,
+        {"local": local, "global": shared}.__getitem__,
+    )
+    released = make_strategy("alfamix", "local", "head=released")
+    for wanted in (3, 15, 30):
+        naive = naive_released(z, known, labels, local, shared, wanted)
+        assert released.ease(pool, wanted).tolist() == pytest.approx(naive)
+    differing = outputs["local"].logits.argmax(1) != outputs["global"].logits.argmax(1)
+    assert differing.any()
+    assert (
+        released.ease(pool, 30)[differing] == 5
+    ).all()  # the smallest cap is enough: nothing need be mixed
+
+
+def test_released_needs_both_models_and_is_the_plain_strategy_by_the_global_one():
+    assert AlfaMix("local", head="released").needs == {"global", "local"}
+    assert AlfaMix("global", head="released") == AlfaMix("global")
 
 
 def test_outputs_may_come_from_inference_mode():

@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 import torch
 
+from fedactive import __version__
 from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.models import ModelSpec
@@ -17,11 +18,13 @@ from fedactive.sites.coordinator.checks import (
     BadReplyError,
     add_up,
     check_update,
+    read_confusion,
     read_evaluation,
 )
+from fedactive.sites.coordinator.correspondence import explain
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.log_lines import LONGEST_ENTRY, PlainFormatter
-from fedactive.sites.messages import Reply
+from fedactive.sites.messages import OTHER_VERSION, PROBLEMS, VERSION, Reply
 
 WITH_STATISTICS = ("cnn4", "mobilenet", "resnet18")  # of BatchNorm
 ABSURD = {
@@ -231,3 +234,38 @@ def test_results_of_sites_are_added_up():
     nothing = add_up([], 2)
     assert (nothing.tested, nothing.right, nothing.predicted) == ([0, 0], [0, 0], [0, 0])
     assert math.isnan(nothing.loss)
+
+
+CONFUSED = Evaluation([3, 1], [2, 1], [2, 2], 0.5)  # one of the first class was taken for the second
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [2, 1, 1, 0],  # rows add up, columns do not
+        [3, 0, 0, 1],  # other right ones
+        [1, 2, 1, 0],
+        [2, 1, 0],
+        [2, 1, 0, -1],
+        [2.0, 1, 0, 1],
+        "2101",
+    ],
+    ids=str,
+)
+def test_a_confusion_matrix_must_agree_with_the_other_counts(matrix):
+    assert read_confusion(Reply({"confusion": [2, 1, 0, 1]}), CONFUSED) == [2, 1, 0, 1]
+    assert read_confusion(Reply(), CONFUSED) == []  # of many classes, or an earlier version
+    with pytest.raises(BadReplyError):
+        read_confusion(Reply({"confusion": matrix}), CONFUSED)
+
+
+def test_versions_that_do_not_understand_each_other_are_named():
+    problem = 1 + PROBLEMS.index(OTHER_VERSION)
+    said = explain(Reply({"version": [9, 8, 7]}, problem=problem))
+    assert (
+        said == f"has fedactive 9.8.7 and the coordinator {__version__}: install the same; it {OTHER_VERSION}"
+    )
+    assert explain(Reply({"version": VERSION}, problem=problem)) == OTHER_VERSION
+    for nonsense in ([], [1] * 9, 3, [math.nan] * 3):
+        assert explain(Reply({"version": nonsense}, problem=problem)) == OTHER_VERSION
+    assert "is a newer version" in explain(Reply(problem=99))

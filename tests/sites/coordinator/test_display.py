@@ -28,7 +28,7 @@ def test_the_status_of_a_run_is_shown_site_by_site():
         "[/b] east",
         "never",
         " 0 s ago",
-        "50.0%",
+        "50.00%",
         "dropped: south sent nonsense",
         "AL round 1: people are labelling",
     ):

@@ -21,7 +21,7 @@ from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
-from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, Reply, Request
+from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, VERSION, Reply, Request
 from support.loopback import loopback, site_selections
 
 NAMES = ["north", "south", "west"]
@@ -81,6 +81,10 @@ def test_a_run_of_the_field_can_be_reported(small, tmp_path):
     assert result.metrics.query("model == 'global'")["fl_round"].tolist() == [2, 3, 2, 3]
     assert set(result.selections["sample"]) == set(result.selections["label"]) == {-1}
     assert not write_report([result.folder], tmp_path / "report.html", None).skipped
+    page = (tmp_path / "report.html").read_text()
+    assert "fl_rounds = 3" in page
+    for word in ("alpha = ", ">alpha<", "rho = ", "partition = ", "nan%"):
+        assert word not in page
 
 
 def test_the_accuracy_of_a_round_is_that_of_its_last_five_fl_rounds_however_few_were_measured(
@@ -530,7 +534,7 @@ def test_a_coordinator_cannot_find_out_which_files_a_site_has(small, tmp_path):
         settings = run_settings(experiment, card)
         settings["experiment"] = f'dataset = "{path}"\ndataset_sha256 = "{sha256}"\nrounds = 2\n'
         replies.append(trainer.answer(Request("hello", "run", settings={"run": settings})))
-    assert replies == [Reply(problem=1 + PROBLEMS.index(OTHER_VERSION))] * 4
+    assert replies == [Reply({"version": VERSION}, problem=1 + PROBLEMS.index(OTHER_VERSION))] * 4
 
 
 def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):

@@ -19,6 +19,7 @@ from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.launch import explain_end
 from fedactive.sites.coordinator.member import Member
+from fedactive.sites.coordinator.resume import Resumer
 from fedactive.sites.coordinator.status import Phase, Status
 from fedactive.sites.flower.control import Control
 
@@ -157,3 +158,53 @@ def test_the_same_command_is_advised_where_it_helps():
     assert "the same command goes on" in explain_end(Status(Phase("training", 1, 2, 4)))
     stopped = Status(Phase("stopped", reason="budget: 0.5 was given"))
     assert explain_end(stopped) == "the run stopped: budget: 0.5 was given"
+
+
+# ------------------------------------------------------------------------------------------ by itself
+
+
+def test_what_was_going_on_goes_on_by_itself(coordinator, superlink, glance):
+    plan = coordinator.keep_plan(PLAN)
+    glance(plan)
+    resumer = Resumer(coordinator)
+    resumer.look()
+    assert superlink.going_on() == [1]  # it is going on
+    served_by(coordinator, pid=2)  # the SuperLink died, and its runs with it
+    resumer.look()
+    assert superlink.going_on() == [2]
+    superlink.runs[2].status.status = "finished"  # its process was killed
+    resumer.look()
+    assert superlink.going_on() == []  # not at once: it may fail again and again
+    resumer.started = {name: (then - 60, pause) for name, (then, pause) in resumer.started.items()}
+    resumer.look()
+    assert superlink.going_on() == [3]
+
+
+def test_what_was_stopped_stays_stopped(coordinator, superlink, glance):
+    plan = coordinator.keep_plan(PLAN)
+    glance(plan)
+    launch.stop(coordinator, plan)
+    served_by(coordinator, pid=2)
+    Resumer(coordinator).look()
+    assert superlink.going_on() == []
+    glance(plan)  # a person starts it again
+    assert coordinator.wanted() == [plan.experiment.name]
+
+
+def test_a_run_that_is_held_is_left_alone_and_one_that_cannot_go_on_is_named(
+    coordinator, superlink, glance, caplog
+):
+    plan = coordinator.keep_plan(PLAN)
+    glance(plan)
+    served_by(coordinator, pid=2)
+    with open(coordinator.run_folder(plan) / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        Resumer(coordinator).look()
+    assert superlink.going_on() == []  # that of the SuperLink that died is stopped
+    coordinator.plan_file(plan.experiment.name).write_text('dataset = "digts"')
+    Resumer(coordinator).look()
+    assert "cannot go on with run" in caplog.text
+    (coordinator.folder / "serving.json").unlink()
+    caplog.clear()
+    Resumer(coordinator).look()
+    assert not caplog.records  # the SuperLink is being started

@@ -11,8 +11,9 @@ import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import chdir, closing
+from contextlib import closing
 from datetime import date, timedelta
+from itertools import chain
 
 import httpx
 import numpy as np
@@ -39,11 +40,10 @@ from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.gate import REFUSED
 from fedactive.sites.flower.supernode import NOT_ADMITTED, find_meaning
-from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, read_public_key
-from fedactive.sites.rehearsal import Rehearsal, end, wait_for
-from support.recorder import Recorder, record_at
-from support.traps import set_traps
+from fedactive.sites.rehearsal import wait_for
+from support.networks import FEATURES, write_torchscript
+from support.recorded_rehearsal import RecordedRehearsal
 
 PLAN = """
 dataset = "digits"
@@ -60,40 +60,26 @@ device = "cpu"
 evaluate_every = 2
 """
 
+BACKBONE_PLAN = """
+dataset = "scans"
+strategy = "margin"
+first = "typiclust"
+budget = "8/client"
+rounds = 1
+fl_rounds = 2
+augment = "none"
+device = "cpu"
+
+[images]
+classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+backbone = "mine.pt"
+size = 8
+
+[field]
+evaluate_every = 2
+"""
+
 PATIENCE = 300  # seconds, on a machine that is busy with other tests
-
-
-class RecordedRehearsal(Rehearsal):
-    """The sites' way to the coordinator leads past a recorder."""
-
-    recorder: Recorder | None = None
-
-    def start(self, name, *arguments):
-        """In a folder with files that nobody must import."""
-        traps = self.folder / "traps"
-        self.imported = traps / "imported" if traps.exists() else set_traps(traps)
-        with chdir(traps):
-            super().start(name, *arguments)
-
-    def start_site(self, site):
-        coordinator = self.coordinator
-        if self.recorder is None:
-            self.port = processes.free_port()
-            self.recorder, self.door = record_at(self.port, coordinator.address, coordinator.folder)
-        address = f"localhost:{self.port}"
-        Invitation(address, (coordinator.folder / "ca.pem").read_text()).write(
-            site.folder / "invitation.toml"
-        )
-        super().start_site(site)
-
-    def kill(self, name):
-        self.running[name].kill()
-        self.running[name].wait()
-
-    def __exit__(self, *_):
-        end([self.running.pop(site.name) for site in self.sites])
-        self.door.server.should_exit = True  # or the coordinator would wait for its connections to end
-        super().__exit__()
 
 
 @pytest.fixture(scope="module")
@@ -175,19 +161,27 @@ def test_no_process_imports_what_lies_in_the_current_directory(rehearsal, finish
 # --------------------------------------------------------------------------------------------- privacy
 
 COUNTS = {"requested", "labelled", "skipped", "flagged", "pending", "labelled_in_all", "images", "samples"}
-METRICS = {"tested", "right", "predicted", "loss", "problem", "summary"}
+METRICS = {"tested", "right", "predicted", "confusion", "loss", "problem", "summary"}
+
+PUSH = "/v1/fleet/push-object?"
+
+
+def pushed(requests):
+    """Everything that sites sent but bare calls, by its type in Flower."""
+    parts: dict[str, list[bytes]] = {}
+    for path, _, body in requests:
+        if path.startswith(PUSH):
+            content = PushObjectRequest.FromString(body).object_content
+            parts.setdefault(get_object_type_from_object_content(content), []).append(content)
+    return parts
 
 
 def test_sites_send_weights_counts_and_metrics_and_nothing_else(rehearsal, finished, experiment):
     """Every object that a site has sent, taken apart."""
     model = read_checkpoint(finished.folder / "checkpoint.pt").server.weights
-    parts: dict[str, list[bytes]] = {}
+    parts = pushed(rehearsal.recorder.requests)
     for path, headers, body in rehearsal.recorder.requests:
-        if path.startswith("/v1/fleet/push-object?"):
-            content = PushObjectRequest.FromString(body).object_content
-            parts.setdefault(get_object_type_from_object_content(content), []).append(content)
-        else:
-            assert len(body) < 4000, path
+        assert len(body) < 4000 or path.startswith(PUSH), path
         assert len(headers) < 2000
     assert parts.keys() == {"Message", "RecordDict", "MetricRecord", "ArrayRecord", "Array", "ArrayChunk"}
     records = [MetricRecord.inflate(content) for content in parts["MetricRecord"]]
@@ -229,6 +223,32 @@ def test_no_pixel_label_name_or_index_is_in_what_sites_send(rehearsal, finished,
 
 def test_the_search_finds_what_is_sent(rehearsal, finished):
     assert b"head.weight" in rehearsal.recorder.everything
+
+
+# -------------------------------------------------------------------------------------- with a backbone
+
+
+def test_with_a_backbone_sites_embed_once_and_send_sums_and_heads(rehearsal, finished):
+    """From the file that people have put into the folders of the coordinator and the sites."""
+    for folder in (rehearsal.coordinator.folder, *(site.folder for site in rehearsal.sites)):
+        (folder / "backbones").mkdir()
+        write_torchscript(folder / "backbones" / "mine.pt", size=8)
+    before = len(rehearsal.recorder.requests)
+    run = launch.run(rehearsal.coordinator, rehearsal.coordinator.keep_plan(BACKBONE_PLAN))
+    assert run.metrics.query("model == 'global'")["labelled"].tolist() == [24]
+    requests = rehearsal.recorder.requests[before:]
+    forms = []
+    for content in pushed(requests)["ArrayChunk"]:
+        tensors = safetensors.torch.load(get_object_body(content, ArrayChunk))
+        forms.append(sorted((name, *value.shape) for name, value in tensors.items()))
+        assert len(content) < sum(value.nbytes for value in tensors.values()) + 500
+    sums = [("squares", FEATURES), ("sums", FEATURES)]
+    head = [("head.bias", 10), ("head.weight", 10, FEATURES)]
+    assert sorted(forms) == [head] * 3 * 2 + [sums] * 3  # sites, FL rounds
+    for site in rehearsal.sites:
+        assert "images are embedded" in (rehearsal.folder / f"{site.name}.log").read_text()
+    # All calls that the sites make for an FL round, with headers, heartbeats, counts and what came before.
+    assert sum(map(len, chain(*requests))) / (3 * 2) < 150_000
 
 
 # -------------------------------------------------------------------------------------------- the door

@@ -198,7 +198,7 @@ def test_only_so_many_bytes_are_on_their_way_at_once(coordinator, monkeypatch):
 def door(coordinator):
     """A gate that serves, and a client that trusts it."""
     port = processes.free_port()
-    made = gate.Gate(NOWHERE, coordinator.folder, "127.0.0.1", port, coordinator.keys)
+    made = gate.Gate(NOWHERE, coordinator.folder, "127.0.0.1", [port], coordinator.keys)
     serving = threading.Thread(target=made.run)
     serving.start()
     wait_for(lambda: made.server.started, "the gate")

@@ -43,7 +43,7 @@ def door(tmp_path):
     config = uvicorn.Config(superlink, lifespan="off", ws="none", log_level="warning", **files)
     behind, listening = uvicorn.Server(config), listen("127.0.0.1", 0)
     gate = Gate(
-        f"localhost:{listening.getsockname()[1]}", coordinator.folder, "127.0.0.1", 0, coordinator.keys
+        f"localhost:{listening.getsockname()[1]}", coordinator.folder, "127.0.0.1", [0], coordinator.keys
     )
     threads = [
         threading.Thread(target=behind.run, kwargs={"sockets": [listening]}),
@@ -54,7 +54,7 @@ def door(tmp_path):
     wait_for(lambda: behind.started and gate.server.started, "the gate")
     trusted = ssl.create_default_context(cafile=str(coordinator.folder / "ca.pem"))
     trusted.check_hostname = False
-    yield lambda: trusted.wrap_socket(socket.create_connection(gate.socket.getsockname(), timeout=10))
+    yield lambda: trusted.wrap_socket(socket.create_connection(gate.sockets[0].getsockname(), timeout=10))
     behind.should_exit = gate.server.should_exit = True
     for thread in threads:
         thread.join()

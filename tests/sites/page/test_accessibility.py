@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fedactive.sites.page.guide import Entry
+from fedactive.sites.page.guide import AboutClass
 from support import axe
 from support.browser import missing
 from support.lacking import lacking
@@ -24,7 +24,7 @@ def checker():
 @pytest.fixture
 def guide(site):
     entries = tuple(
-        Entry(f"group {k % 2}", f"what {name} is", (site.images.picture(k),))
+        AboutClass(f"group {k % 2}", f"what {name} is", (site.images.picture(k),))
         for k, name in enumerate(CLASSES)
     )
     site.desk(guide=entries)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedactive.sites.page.guide import Entry
+from fedactive.sites.page.guide import AboutClass
 from fedactive.sites.site.read_images import read_images
 from support.browser import missing
 from support.labelling import done, shown
@@ -222,7 +222,7 @@ MANY = tuple(
 
 @pytest.mark.parametrize("classes", [MANY])
 def test_any_of_many_classes_is_found_by_typing(site, browse, classes):
-    site.desk(guide=tuple(Entry(group=name.split()[3]) for name in classes))
+    site.desk(guide=tuple(AboutClass(group=name.split()[3]) for name in classes))
     site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.press("/")
@@ -240,7 +240,7 @@ def test_any_of_many_classes_is_found_by_typing(site, browse, classes):
 
 @pytest.mark.parametrize("classes", [("benign", "malignant")])
 def test_definitions_have_pictures(site, browse, classes):
-    site.desk(guide=(Entry("", "harmless", (site.images.picture(7),)), Entry()))
+    site.desk(guide=(AboutClass("", "harmless", (site.images.picture(7),)), AboutClass()))
     site.store.rounds.open("run", 1, range(9), "logo", None)
     ada = browse(site, "ada")
     ada.press("d")

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from fedactive.errors import DataError, UserError
-from fedactive.sites.page.guide import Entry, by_group
+from fedactive.sites.page.guide import AboutClass, by_group
 from fedactive.sites.site.guide import read_guide
 
 CLASSES = ("cat", "dog", "horse")
@@ -18,7 +18,7 @@ def test_a_guide_has_groups_definitions_and_pictures(tmp_path):
         '[dog]\ngroup = "pets"\ndefinition = "It barks."\nexamples = ["rex.jpg"]\n[horse]\ngroup = "farm"\n'
     )
     guide = read_guide(tmp_path / "guide.toml", CLASSES)
-    assert (guide[0], guide[2]) == (Entry(), Entry("farm"))
+    assert (guide[0], guide[2]) == (AboutClass(), AboutClass("farm"))
     assert (guide[1].group, guide[1].definition) == ("pets", "It barks.")
     ((content, kind),) = guide[1].examples
     picture = Image.open(io.BytesIO(content))

@@ -10,6 +10,10 @@ from fedactive.analysis.panels import Values
 from fedactive.analysis.panels.cost import time_unit
 from fedactive.record.stored import DEFAULTS
 
+SITES_ENGINE = "sites engine"  # in the hardware of a run between sites
+# Settings that say nothing of such a run: nobody deals samples there, and sites train where they are.
+LABORATORY = {"alpha", "rho", "partition", "data_dir", "runs_dir", "device", "workers", "federation"}
+
 
 def summary(configuration: pd.DataFrame) -> str:
     def several(column: str, one: str, more: str) -> str:
@@ -25,7 +29,13 @@ def summary(configuration: pd.DataFrame) -> str:
 def common_settings(configuration: pd.DataFrame) -> list[tuple[str, str]]:
     first = configuration.iloc[0]
     same = [name for name in DEFAULTS if (configuration[name] == first[name]).all() and first[name] != ""]
+    if configuration["hardware"].map(is_between_sites).all():
+        same = [name for name in same if name not in LABORATORY]
     return [(name, _plain(first[name])) for name in same]
+
+
+def is_between_sites(hardware: str) -> bool:
+    return SITES_ENGINE in hardware
 
 
 def machines(configuration: pd.DataFrame) -> list[Values]:
@@ -55,13 +65,14 @@ def diverged_runs(configuration: pd.DataFrame) -> list[str]:
 
 def configurations(configuration: pd.DataFrame) -> list[Values]:
     columns = [name for name in configuration if name not in ("run", "label", "setting")]
-    return [
-        {
-            "name": row["run"],
-            "text": "\n".join(f"{name} = {_plain(row[name])}" for name in columns if pd.notna(row[name])),
-        }
-        for row in configuration.to_dict("records")
-    ]
+
+    def lines(row: dict[Any, Any]) -> list[str]:
+        unasked = LABORATORY if is_between_sites(row["hardware"]) else set()
+        known = [name for name in columns if pd.notna(row[name]) and name not in unasked]
+        return [f"{name} = {_plain(row[name])}" for name in known]
+
+    rows = configuration.to_dict("records")
+    return [{"name": row["run"], "text": "\n".join(lines(row))} for row in rows]
 
 
 def _plain(value: Any) -> str:

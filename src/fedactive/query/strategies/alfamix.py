@@ -15,6 +15,10 @@ which never divides by 0 (where g is 0, z̃ = z). Its logits are those of z plus
 W: no mixed feature is ever built.
 
 The cap grows until there are B candidates. k-means clusters these, and one from each cluster is chosen.
+
+LoGo's released code differs from this with the local-only model: it mixes that model's features and
+classifies the mixes with the *global* model's head, and ŷ stays the local-only model's own prediction. The
+two often disagree before anything is mixed, so most of the pool becomes a candidate.
 """
 
 from __future__ import annotations
@@ -40,8 +44,8 @@ CAPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 @register
 @dataclass(frozen=True)
 class AlfaMix(BatchedStrategy, OneModelStrategy):
-    """ALFA-Mix. The head "global" is what LoGo's released code does: it mixes features of the local model but
-    classifies them with the global one. This explains the paper's weak numbers of local ALFA-Mix."""
+    """ALFA-Mix. The head "released" is what LoGo's released code does with the local-only model. The head
+    "global" compares with the global head's prediction instead: neither the paper's text nor its code."""
 
     name = "alfamix"
     summary = "samples that change class when mixed with class means, clustered"
@@ -49,8 +53,9 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
 
     head: str = option(
         "own",
-        "whose last layer classifies mixes: the selector's, or always the global model's",
-        choices=("own", "global"),
+        "whose last layer classifies mixes: the selector's own, or the global model's, where a class changes "
+        "from the selector's prediction (released, as in LoGo's code) or from the global head's (global)",
+        choices=("own", "global", "released"),
     )
 
     def __post_init__(self) -> None:
@@ -63,7 +68,7 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
 
     @property
     def head_model(self) -> str:
-        return "global" if self.head == "global" else self.selector
+        return self.selector if self.head == "own" else "global"
 
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
@@ -90,7 +95,9 @@ class AlfaMix(BatchedStrategy, OneModelStrategy):
         z = pool.unlabelled(self.selector).embeddings
         weight, bias = (part.to(z) for part in pool.head(self.head_model))
         anchors = class_means(pool.labelled(self.selector).embeddings, pool.labels, pool.classes)
-        return ease_of_change(z, anchors, weight, bias, wanted)
+        logits = torch.addmm(bias, z, weight.T)
+        decided_by = pool.unlabelled(self.selector).logits if self.head == "released" else logits
+        return ease_of_change(z, anchors, weight, logits, decided_by.argmax(1), wanted)
 
 
 def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
@@ -102,24 +109,26 @@ def class_means(embeddings: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.where(count > 0, sums / count, embeddings.mean(0))
 
 
-def steepest_direction(logits: Tensor, weight: Tensor) -> Tensor:
-    """Compute g/‖g‖ for each sample, 0 where g is 0.
+def steepest_direction(logits: Tensor, predicted: Tensor, weight: Tensor) -> Tensor:
+    """Compute g/‖g‖ for each sample and its ŷ, 0 where g is 0.
 
     With p' the softmax over the classes other than ŷ, g = (1 - p_ŷ)·Wᵀ(p' - 1_ŷ). The first factor does not
     change the direction; leaving it out keeps the direction where p_ŷ rounds to 1.
     """
-    predicted = logits.argmax(1, keepdim=True)
-    others = logits.scatter(1, predicted, -torch.inf).softmax(1).nan_to_num()  # nan: there is only one class
-    return F.normalize(others.scatter(1, predicted, -1.0) @ weight)
+    own = predicted[:, None]
+    others = logits.scatter(1, own, -torch.inf).softmax(1).nan_to_num()  # nan: there is only one class
+    return F.normalize(others.scatter(1, own, -1.0) @ weight)
 
 
-def ease_of_change(z: Tensor, anchors: Tensor, weight: Tensor, bias: Tensor, wanted: int) -> Tensor:
-    """Return 1/cap for the smallest cap with which some anchor changes a sample's class, 0 if none does.
+def ease_of_change(
+    z: Tensor, anchors: Tensor, weight: Tensor, logits: Tensor, predicted: Tensor, wanted: int
+) -> Tensor:
+    """Return 1/cap for the smallest cap with which some anchor makes a class other than ŷ, 0 if none does.
 
-    The cap grows until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
+    `logits` are those of the head W, b at z; ŷ = `predicted` is the class that must change. The cap grows
+    until `wanted` samples have changed, so 0 may also mean that no larger cap was needed.
     """
-    logits = torch.addmm(bias, z, weight.T)
-    predicted, direction = logits.argmax(1), steepest_direction(logits, weight)
+    direction = steepest_direction(logits, predicted, weight)
     smallest = z.new_full((len(z),), torch.inf)
     for anchor in anchors:
         apart = anchor - z

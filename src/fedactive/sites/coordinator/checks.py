@@ -13,6 +13,7 @@ from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update
 from fedactive.federated.weights import Weights
 from fedactive.sites.messages import Reply, Value
+from fedactive.sites.moments import FEWEST, Moments
 
 LARGEST = 2**40  # of any count
 # How far BatchNorm's statistics may move, in multiples of their norm. They follow the images: if the pixels
@@ -104,6 +105,20 @@ def read_whole_number(reply: Reply, name: str, low: int = 0) -> int:
     return value
 
 
+def read_moments(reply: Reply, features: int, images: int) -> Moments:
+    """Read what the features of a site's images add up to; BadReplyError for sums that no images have."""
+    counted = read_whole_number(reply, "images")
+    if counted not in (0, images) or 0 < counted < FEWEST:
+        raise BadReplyError(f"sent sums over {counted} of its {images} images")
+    form = dict.fromkeys(("sums", "squares"), torch.zeros(features, dtype=torch.float64))
+    check_form("sums of features", reply.weights, form)
+    sums, squares = reply.weights["sums"], reply.weights["squares"]
+    # (Σx)² ≤ n·Σx², but for rounding
+    if (squares * counted * (1 + 1e-9) < sums.square()).any() or (squares < 0).any():
+        raise BadReplyError("sent sums of features that no images have")
+    return Moments(counted, sums, squares)
+
+
 def read_summary(reply: Reply, numbers: int) -> list[float] | None:
     """Read what a site says of itself, which may be nothing; else as many finite numbers as are asked for."""
     values = reply.values.get("summary")
@@ -140,6 +155,24 @@ def read_evaluation(reply: Reply, classes: int) -> Evaluation:
     if not isinstance(loss, int | float) or not math.isfinite(loss) or loss < 0:
         raise BadReplyError("sent a loss that is no number")
     return Evaluation(counts, right, predicted, float(loss))
+
+
+def read_confusion(reply: Reply, evaluation: Evaluation) -> list[int]:
+    """Read what a site's test images are taken for, class by class; nothing if it does not say so.
+
+    BadReplyError if these counts do not agree with the others.
+    """
+    classes, flat = len(evaluation.tested), reply.values.get("confusion")
+    if flat is None:  # many classes, or an earlier version
+        return []
+    if not _is_counts(flat, classes**2):
+        raise BadReplyError("sent no sound confusion matrix")
+    rows = [flat[k * classes : (k + 1) * classes] for k in range(classes)]
+    agrees = [sum(row) for row in rows] == evaluation.tested
+    agrees &= [sum(column) for column in zip(*rows, strict=True)] == evaluation.predicted
+    if not agrees or [row[k] for k, row in enumerate(rows)] != evaluation.right:
+        raise BadReplyError("sent a confusion matrix that its other counts contradict")
+    return flat
 
 
 def add_up(parts: Sequence[Evaluation], classes: int) -> Evaluation:

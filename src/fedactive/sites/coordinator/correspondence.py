@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from fedactive import __version__
 from fedactive.federated.algorithm import State
 from fedactive.federated.weights import Weights
 from fedactive.sites.card import card_to_plain
 from fedactive.sites.coordinator.checks import BadReplyError
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
-from fedactive.sites.messages import PROBLEMS, Reply, Request, Transport
+from fedactive.sites.messages import PROBLEMS, VERSION, Reply, Request, Transport
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks
 
@@ -60,14 +61,17 @@ class Correspondence:
             )
             for k in sites
         }
+        for k, request in requests.items():
+            self.journal.update_site(k, asked=time.time())
+            self.journal.add_to(k, "sent", size_of(request.weights, request.state))
         replies = self.transport.ask(requests, self.plan.rules.patience * 60) if requests else {}
         sound: dict[int, T] = {}
         for k, reply in sorted(replies.items()):
             self.journal.set_seen(k)
+            self.journal.add_to(k, "received", size_of(reply.weights, reply.state))
             try:
                 if reply.problem:
-                    known = reply.problem <= len(PROBLEMS)
-                    raise BadReplyError(PROBLEMS[reply.problem - 1] if known else "has an unknown problem")
+                    raise BadReplyError(explain(reply))
                 sound[k] = read(k, reply)
             except BadReplyError as reason:
                 where = f"AL round {al_round}, FL round {fl_round + 1}" if kind == "train" else kind
@@ -77,13 +81,35 @@ class Correspondence:
     def run_settings(self, site: int) -> dict[str, Any]:
         """Return all that a site has to know of the run."""
         return {
-            "experiment": self.plan.experiment.to_toml(),
+            "experiment": self.plan.for_sites,
             "images": card_to_plain(self.plan.images),
             "client": site,
             "budget": list(self.journal.budgets or (0,)),
             "clip": self.plan.rules.clip,
             "noise": self.plan.rules.noise,
+            "fedactive": __version__,
+            # Where there is no backbone, settings are what earlier versions know.
+            **({"standardisation": how} if (how := self.journal.standardisation) else {}),
         }
+
+
+def explain(reply: Reply) -> str:
+    """Say what a site's problem is; where it cannot read what we say, also which versions have met."""
+    if reply.problem > len(PROBLEMS):
+        return "has an unknown problem; its fedactive is a newer version than the coordinator's"
+    problem, version = PROBLEMS[reply.problem - 1], reply.values.get("version")
+    if not isinstance(version, list) or len(version) != 3 or version == VERSION:
+        return problem
+    if any(type(number) is not int for number in version):
+        return problem
+    theirs = ".".join(map(str, version))
+    return f"has fedactive {theirs:.20} and the coordinator {__version__}: install the same; it {problem}"
+
+
+def size_of(weights: Weights, state: State) -> int:
+    """Count the bytes of tensors; what is around them on the wire is small."""
+    tensors = (tensor for group in (weights, *state.values()) for tensor in group.values())
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def keep_looking() -> Iterable[None]:

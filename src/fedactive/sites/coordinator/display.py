@@ -58,7 +58,8 @@ def make_table(status: Status) -> Group:
         )
     lines = [Text(str(status.phase))]
     if status.accuracy is not None and status.accuracy == status.accuracy:
-        lines.append(Text(f"test accuracy of the global model: {status.accuracy:.1%}"))
+        of = f"AL round {status.measured_in}" if status.measured_in else "the global model"
+        lines.append(Text(f"test accuracy of {of}: {status.accuracy:.2%} (mean of its last FL rounds)"))
     lines += [Text(f"dropped: {item['what']}", style="yellow") for item in status.dropped[-DROPPED_SHOWN:]]
     return Group(table, *lines)
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,16 +29,21 @@ from fedactive.sites.coordinator.checks import (
     add_up,
     check_effect,
     check_update,
+    read_confusion,
     read_evaluation,
     read_label_counts,
+    read_moments,
     read_whole_number,
 )
 from fedactive.sites.coordinator.correspondence import Correspondence, keep_looking
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
-from fedactive.sites.coordinator.status import Phase
+from fedactive.sites.coordinator.status import Activity, Phase
 from fedactive.sites.coordinator.summary import agree
 from fedactive.sites.messages import Reply, Transport
+from fedactive.sites.moments import FEWEST, standardisation_of, to_text
+
+T = TypeVar("T")
 
 HIDDEN = -1  # stands for every sample and label that only the site knows
 
@@ -76,17 +81,31 @@ class Sites:
         return self.sites.online() & self.members()
 
     def images(self) -> list[int]:
-        """How many images each site holds; wait until every site has been online once."""
-        found: dict[int, int] = {}
+        """How many images each site holds."""
+        found = self.ask_all("hello", "waiting", lambda _, reply: read_whole_number(reply, "images"))
+        return [found.get(k, 0) for k in range(self.clients)]
+
+    def standardisation(self, images: Sequence[int]) -> str:
+        """Have all sites embed their images; return how to standardise features, or nothing without any."""
+        if not self.plan.experiment.backbone:
+            return ""
+        features = self.spec.input_shape[0]
+        found = self.ask_all("embed", "embedding", lambda k, reply: read_moments(reply, features, images[k]))
+        if not any(moments.images for moments in found.values()):
+            raise RunError(f"no site has {FEWEST} images, so nothing is known of their features")
+        return to_text(standardisation_of([found[k] for k in sorted(found)]))
+
+    def ask_all(self, kind: str, activity: Activity, read: Callable[[int, Reply], T]) -> dict[int, T]:
+        """Ask every site once, and wait until each has been online and has answered."""
+        found: dict[int, T] = {}
         for _ in keep_looking():
-            new = self.online() - found.keys()
-            found |= self.sites.ask("hello", new, lambda _, reply: read_whole_number(reply, "images"))
+            found |= self.sites.ask(kind, self.online() - found.keys(), read)
             members = self.members()
             missing = [self.journal.sites[k] for k in sorted(members - found.keys())]
             if not missing:
                 break
-            self.journal.enter(Phase("waiting", sites=tuple(missing)))
-        return [found[k] if k in members else 0 for k in range(self.clients)]
+            self.journal.enter(Phase(activity, sites=tuple(missing)))
+        return {k: found[k] for k in sorted(members)}
 
     # --- the active learning step
 
@@ -213,6 +232,7 @@ class Sites:
             self.journal.enter(replace(phase, too_few_sites=True))
         for k in updates:
             self.journal.update_site(k, al_round=al_round, fl_round=fl_round + 1)
+            self.journal.add_to(k, "updates", 1)
         return [updates[k] for k in sorted(updates)]
 
     def evaluate(self, server: Server, al_round: int, fl_round: int) -> tuple[Server, Evaluation | None]:
@@ -224,21 +244,28 @@ class Sites:
         if done % self.plan.rules.evaluate_every and done < self.plan.experiment.fl_rounds:
             return server, None
         classes = self.spec.classes
+
+        def read_result(_: int, reply: Reply) -> tuple[Evaluation, list[int]]:
+            measured = read_evaluation(reply, classes)
+            return measured, read_confusion(reply, measured)
+
         results = self.sites.ask(
             "evaluate",
             self.online(),
-            lambda _, reply: read_evaluation(reply, classes),
+            read_result,
             weights=server.weights,
         )
-        evaluation = add_up(list(results.values()), classes)
+        self.journal.set_results(al_round, fl_round, results)
+        evaluation = add_up([measured for measured, _ in results.values()], classes)
         best = self.best.judge(server, evaluation, al_round, fl_round)
         if best:
             then, now = (f"{measured.accuracy:.1%}" for measured in (best.evaluation, evaluation))
             where = f"AL round {al_round}, FL round {done}"
             again = f"going on from FL round {best.fl_round + 1}"
-            self.journal.add_dropped(f"the model of {where}: its accuracy fell from {then} to {now}; {again}")
+            fell = f"the model of {where}: its accuracy fell from {then} to {now}; {again}"
+            self.journal.add_dropped(fell, "collapse")
             server, evaluation = replace(server, weights=best.weights, state=best.state), best.evaluation
-        self.journal.set_accuracy(evaluation.accuracy)
+        self.journal.set_accuracy(al_round, fl_round, evaluation.accuracy)
         return server, evaluation
 
     def snapshot(self) -> list[Kept]:

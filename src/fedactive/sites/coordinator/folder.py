@@ -3,8 +3,11 @@
 invitation.toml      what a site needs to join: the address and ca.pem
 ca.pem, .key         the certificate and key of its certificate authority
 server.pem, .key     the certificate and key of its server
+former.json          addresses under which it was reached before
 sites.json           the sites that were ever admitted
-plans/, runs/        what was to be run, and the run folders; runs/NAME/sites.json: with which sites
+backbones/           files of backbones, which somebody has put there for plans
+plans/, runs/        what was to be run, and the run folders; runs/NAME/sites.json: with which sites;
+                     runs/NAME/wanted is there until the run ends or is stopped
 serving.json         where the SuperLink listens, while it does
 flower/, flower.log  what Flower keeps and says
 """
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError, unknown_name
-from fedactive.files import quote, write_atomically, write_json
+from fedactive.files import quote, read_json, write_atomically, write_json
 from fedactive.record.run_folder import completed_rounds
 from fedactive.sites.card import card_to_plain
 from fedactive.sites.certificates import (
@@ -38,6 +41,7 @@ from fedactive.sites.invitation import Invitation, parse_address
 from fedactive.sites.keys import read_public_key
 from fedactive.sites.names import check_name
 
+WANTED = "wanted"  # an empty file in a run's folder
 FOLDER_VARIABLE = "FEDACTIVE_COORDINATOR"  # in the environment of the ServerApp, which Flower starts
 
 
@@ -58,7 +62,7 @@ class Coordinator:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)  # its key and all global models are nobody else's
             make_authority(folder)
-            make_server_certificate(folder, hosts_of(address))
+            make_server_certificate(folder, all_hosts([address]))
             Invitation(address, (folder / "ca.pem").read_text()).write(folder / "invitation.toml")
         except OSError as error:
             raise UserError(f"cannot make a coordinator in {folder}: {error.strerror}") from None
@@ -73,12 +77,30 @@ class Coordinator:
         with self.hold():
             if not has_authority(self.folder):
                 make_authority(self.folder)
-            make_server_certificate(self.folder, hosts_of(self.address))
+            make_server_certificate(self.folder, all_hosts([self.address, *self.former()]))
             invitation, authority = self.folder / "invitation.toml", (self.folder / "ca.pem").read_text()
             if Invitation.read(invitation).authority == authority:
                 return False
             Invitation(self.address, authority).write(invitation)
             return True
+
+    def move(self, address: str) -> None:
+        """Be at another address from the next `serve` on. The one so far stays good until sites have moved.
+
+        If this is interrupted, do it again.
+        """
+        parse_address(address)
+        with self.hold():
+            former = [known for known in (self.address, *self.former()) if known != address]
+            write_json(self.folder / "former.json", {"addresses": former})
+            make_server_certificate(self.folder, all_hosts([address, *former]))
+            invitation = self.folder / "invitation.toml"
+            Invitation(address, Invitation.read(invitation).authority).write(invitation)
+            self.address = address
+
+    def former(self) -> list[str]:
+        """List the addresses where it was, the latest first: sites may still look for it there."""
+        return list(read_json(self.folder / "former.json", "addresses", []))
 
     def certificate_notice(self) -> str | None:
         """Say that the server's certificate has ended or ends soon, if so."""
@@ -90,6 +112,9 @@ class Coordinator:
         """UserError if the server's certificate has ended, so that no site trusts it."""
         if has_ended(self.folder / "server.pem"):
             raise UserError(str(self.certificate_notice()))
+
+    def is_serving(self) -> bool:
+        return (self.folder / "serving.json").exists()
 
     def superlink(self) -> dict[str, Any]:
         """Return the address and process id of the SuperLink."""
@@ -179,13 +204,19 @@ class Coordinator:
     def plan(self, name: str) -> FieldPlan:
         """Read the plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
-        return self.read_plan(self.plan_file(name).read_text(), clients)
+        plan = self.read_plan(self.plan_file(name).read_text(), clients)
+        if plan.experiment.name != name:  # its hash covers the backbone's content
+            raise UserError(f"{plan.experiment.backbone} is not the file with which run {name} began")
+        return plan
 
     def plan_file(self, name: str) -> Path:
         return self.folder / "plans" / f"{name}.toml"
 
     def run_folder(self, plan: FieldPlan) -> Path:
-        return self.folder / "runs" / plan.experiment.name
+        return self.run_folder_of(plan.experiment.name)
+
+    def run_folder_of(self, name: str) -> Path:
+        return self.folder / "runs" / name
 
     def log_file(self, plan: FieldPlan) -> Path:
         return self.run_folder(plan) / "field.log"
@@ -214,13 +245,29 @@ class Coordinator:
         return max(begun, key=lambda plan: plan.experiment.clients, default=None)
 
     def read_plan(self, text: str, clients: int) -> FieldPlan:
-        return FieldPlan.from_toml(text, clients=clients, runs_dir=self.folder / "runs")
+        return FieldPlan.from_toml(
+            text, backbones=self.folder / "backbones", clients=clients, runs_dir=self.folder / "runs"
+        )
 
     def begin(self, plan: FieldPlan) -> None:
         """Write down which sites the run has from now on."""
         folder = self.run_folder(plan)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "sites.json", {"sites": [site.name for site in self.sites_of(plan)]})
+
+    # --- which runs are wanted
+
+    def want(self, name: str, wanted: bool) -> None:
+        """Write down whether `serve` goes on with this run by itself after whatever ends it."""
+        mark = self.run_folder_of(name) / WANTED
+        if wanted:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+
+    def wanted(self) -> list[str]:
+        """List the names of the runs that were started, and neither ended nor were stopped."""
+        return sorted(mark.parent.name for mark in (self.folder / "runs").glob(f"*/{WANTED}"))
 
     def sites_of(self, plan: FieldPlan) -> list[Member]:
         """List the sites that the run began with, as they are now; for a new run, the present sites."""
@@ -229,9 +276,9 @@ class Coordinator:
         return [known[name] for name in begun] if begun else self.sites()
 
 
-def hosts_of(address: str) -> list[str]:
+def all_hosts(addresses: Sequence[str]) -> list[str]:
     """List the names that the server's certificate is for."""
-    return list(dict.fromkeys([parse_address(address)[0], "localhost", "127.0.0.1"]))
+    return list(dict.fromkeys([*(parse_address(one)[0] for one in addresses), "localhost", "127.0.0.1"]))
 
 
 def read_names(run_folder: Path) -> list[str]:

@@ -1,7 +1,8 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
-field.json     the run's name towards the sites, their images, the budget, when rounds of labelling began, the
-               mean of what sites said of themselves
+field.json     the run's name towards the sites, their images, the budget, how features are standardised, when
+               rounds of labelling began, the mean of what sites said of themselves
+by_site.json   how the latest global model did at each site
 status.json    how the run is going (see status.py)
 """
 
@@ -9,13 +10,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fedactive.evaluation import Evaluation
 from fedactive.files import write_json
+from fedactive.record.state import by_fl_round, mean_of_last
 from fedactive.sites.coordinator.status import STARTING, Phase, read_status, write_status
 
 log = logging.getLogger(__name__)
@@ -57,8 +62,14 @@ class Journal:
         """How many images each site had at the beginning."""
         return list(self.decided["images"])
 
-    def decide(self, images: Sequence[int], budgets: Sequence[int]) -> None:
+    @property
+    def standardisation(self) -> str:
+        """How sites standardise the features of their images, as text; empty if they use none."""
+        return str(self.decided.get("standardisation", ""))
+
+    def decide(self, images: Sequence[int], budgets: Sequence[int], standardisation: str = "") -> None:
         self.decided |= {"images": list(images), "budget": list(budgets)}
+        self.decided |= {"standardisation": standardisation} if standardisation else {}
         self.write_decided()
 
     @property
@@ -101,18 +112,44 @@ class Journal:
         """Record that a site has answered just now."""
         self.update_site(number, last_seen=time.time())
 
+    def add_to(self, number: int, what: str, count: int) -> None:
+        """Count bytes that were sent or received, or updates."""
+        site = self.status.sites[self.sites[number]]
+        site[what] = site.get(what, 0) + count
+
+    def set_results(
+        self, al_round: int, fl_round: int, results: Mapping[int, tuple[Evaluation, list[int]]]
+    ) -> None:
+        """Keep how the latest global model did at each site, and what it took for what."""
+        sites = {self.sites[k]: asdict(e) | {"confusion": matrix} for k, (e, matrix) in results.items()}
+        for counts in sites.values():
+            del counts["loss"]  # NaN without test images, which JSON does not have
+        content = {"al_round": al_round, "fl_round": fl_round + 1, "sites": sites}
+        write_json(self.folder / "by_site.json", content)
+
     def update_site(self, number: int, **values: Any) -> None:
         self.status.sites[self.sites[number]] |= values
 
-    def set_accuracy(self, value: float) -> None:
-        log.info("test accuracy %.2f%%", 100 * value)
-        self.status.accuracy = value
+    def set_accuracy(self, al_round: int, fl_round: int, value: float) -> None:
+        """Record a measurement. A run's accuracy is one number everywhere: the mean of its last FL rounds."""
+        status = self.status
+        if al_round != status.measured_in:
+            status.measured, status.measured_in = {}, al_round
+        status.measured[str(fl_round + 1)] = value
+        rounds = list(map(int, status.measured))
+        status.accuracy = mean_of_last(by_fl_round(rounds, list(status.measured.values())))
+        if not math.isnan(value):
+            so_far = f"; {100 * status.accuracy:.2f}% is the mean of the last FL rounds"
+            log.info("test accuracy %.2f%%%s", 100 * value, so_far)
         self.write_status()
 
-    def add_dropped(self, sentence: str) -> None:
-        """Record why a site's reply, or a model, was not used."""
+    def add_dropped(self, sentence: str, kind: str = "dropped") -> None:
+        """Record why a site's reply, or a model, was not used; `collapse` is the kind of the latter."""
         log.warning("dropped: %s", sentence)
-        self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence}][-DROPPED_SHOWN:]
+        self.status.dropped_in_all += 1
+        self.status.dropped = [*self.status.dropped, {"time": time.time(), "what": sentence, "kind": kind}][
+            -DROPPED_SHOWN:
+        ]
         self.write_status()
 
     def write_status(self) -> None:

@@ -45,11 +45,15 @@ def explain_end(status: Status) -> str:
 
 def stop(coordinator: Coordinator, plan: FieldPlan) -> None:
     """Stop a run: it asks nothing more of the sites, until `run` goes on with it."""
-    with closing(coordinator.control()) as control:
+    name = plan.experiment.name
+    with coordinator.hold(), closing(coordinator.control()) as control:
+        was_wanted = name in coordinator.wanted()
+        coordinator.want(name, False)
         flower_run = find(coordinator, control, plan)
-        if flower_run is None:
+        if flower_run is not None:
+            control.stop(flower_run)
+        elif not was_wanted:
             raise RunError("no run of this plan is going on")
-        control.stop(flower_run)
     wait_until_released(coordinator.run_folder(plan))
 
 
@@ -70,6 +74,7 @@ def find(coordinator: Coordinator, control: Control, plan: FieldPlan) -> int | N
 
 def start(coordinator: Coordinator, control: Control, plan: FieldPlan) -> int:
     coordinator.begin(plan)
+    coordinator.want(plan.experiment.name, True)
     wait_until_released(coordinator.run_folder(plan))
     return control.start(plan.experiment.name, coordinator.superlink()["pid"])
 

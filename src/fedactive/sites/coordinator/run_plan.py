@@ -59,6 +59,7 @@ def run_rest(plan: FieldPlan, federation: Sites, folder: Run, journal: Journal) 
     e = plan.experiment
     if journal.budgets is None:
         images = federation.images()
-        journal.decide(images, budgets_per_client(sum(images), sum(map(bool, images)), e.budget))
+        budgets = budgets_per_client(sum(images), sum(map(bool, images)), e.budget)
+        journal.decide(images, budgets, federation.standardisation(images))
     folder.begin([np.full(count, HIDDEN) for count in journal.images], "sites", "sites")
     federated_active_learning(e, federation, folder, Silent())

@@ -5,13 +5,20 @@ from __future__ import annotations
 import logging
 import subprocess
 import threading
+from dataclasses import dataclass
+from functools import partial
 
 from fedactive.files import write_json
+from fedactive.sites.coordinator.alerts import Watch
 from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
+from fedactive.sites.coordinator.metrics import metrics, troubles
+from fedactive.sites.coordinator.resume import Resumer
 from fedactive.sites.flower import processes
 from fedactive.sites.flower.control import Control
 from fedactive.sites.flower.gate import Gate
 from fedactive.sites.invitation import parse_address
+from fedactive.sites.monitor import Monitor
+from fedactive.sites.page.server import PageServer
 
 log = logging.getLogger(__name__)
 
@@ -19,25 +26,65 @@ SECONDS_TO_START = 60.0
 SECONDS_OF_A_DAY = 86_400.0
 
 
-def serve(coordinator: Coordinator, host: str) -> None:
-    """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites."""
+@dataclass(frozen=True)
+class Extras:
+    """What `serve` does beside serving sites, where it is asked for."""
+
+    monitor: str = ""  # host:port for a monitoring system
+    page: PageServer | None = None  # for people
+    webhook: str = ""  # URL to which alerts are sent
+    stalled: float = 30.0  # minutes without an answer after which a site is stalled
+
+
+def serve(coordinator: Coordinator, host: str, extras: Extras | None = None) -> None:
+    """Serve until a signal ends it. A SuperLink that dies is started again; it still knows its sites.
+
+    Runs that were going on when it died, or when the machine went down, go on by themselves.
+    """
+    extras = extras or Extras()
     coordinator.require_certificate()
     superlink = f"127.0.0.1:{processes.free_port()}"
-    _, port = parse_address(coordinator.address)
-    gate = Gate(superlink, coordinator.folder, host, port, coordinator.keys)
+    ports = [parse_address(known)[1] for known in (coordinator.address, *coordinator.former())]
+    gate = Gate(superlink, coordinator.folder, host, ports, coordinator.keys, coordinator.address)
     stopped = threading.Event()
     threads = [
         threading.Thread(target=keep_superlink, args=(coordinator, superlink, stopped)),
         threading.Thread(target=watch_certificate, args=(coordinator, stopped)),
+        threading.Thread(target=Resumer(coordinator).keep_runs, args=(stopped,)),
     ]
-    for thread in threads:
+    watch = Watch(coordinator, extras.stalled * 60, extras.webhook)
+    threads.append(threading.Thread(target=watch.keep_looking, args=(stopped,)))
+    beside: list[Monitor | PageThread] = []
+    if extras.monitor:
+        beside.append(Monitor(extras.monitor, partial(troubles, coordinator), partial(metrics, coordinator)))
+    if extras.page:
+        beside.append(PageThread(extras.page))
+        log.info("the coordinator's page is at %s", extras.page.address)
+    for thread in (*threads, *beside):
         thread.start()
     try:
         gate.run()
     finally:
         stopped.set()
+        for one in beside:
+            one.stop()
         for thread in threads:
             thread.join()
+
+
+class PageThread:
+    """A page that is served beside the sites."""
+
+    def __init__(self, page: PageServer) -> None:
+        self.page = page
+        self.thread = threading.Thread(target=page.run, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.page.stop()
+        self.thread.join()
 
 
 def watch_certificate(coordinator: Coordinator, stopped: threading.Event) -> None:

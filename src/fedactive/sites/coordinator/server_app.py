@@ -11,6 +11,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedactive.errors import UserError
 from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.flower.transport import FlowerTransport
@@ -40,6 +41,11 @@ def main(grid: Grid, context: Context) -> None:
     try:
         transport = FlowerTransport(grid, [site.node for site in sites])
         run_plan(plan, transport, [site.name for site in sites], dismissed)
+        coordinator.want(plan.experiment.name, False)
+    except UserError:  # a person has to put something right first
+        logging.exception("the run stopped")
+        coordinator.want(plan.experiment.name, False)
+        raise
     except Exception:
         logging.exception("the run stopped")
         raise

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from fedactive.files import write_json
 
-Activity = Literal["starting", "waiting", "choosing", "labelling", "training", "stopped", "finished"]
+Activity = Literal[
+    "starting", "waiting", "embedding", "choosing", "labelling", "training", "stopped", "finished"
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Phase:
         return {
             "starting": "starting",
             "waiting": f"waiting for {', '.join(self.sites)}",
+            "embedding": f"waiting until images are embedded at {', '.join(self.sites)}",
             "choosing": f"{round_}: choosing",
             "labelling": f"{round_}: people are labelling",
             "training": f"{round_}: FL round {self.fl_round} of {self.fl_rounds}{more}",
@@ -48,9 +51,12 @@ STARTING, FINISHED = Phase("starting"), Phase("finished")
 class Status:
     phase: Phase = STARTING
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name: counts, rounds, last seen
-    accuracy: float | None = None  # of the global model on all test images; NaN without any
+    accuracy: float | None = None  # of this AL round so far, on all test images; NaN without any
     dropped: list[dict[str, Any]] = field(default_factory=list)  # replies that were not used: time, what
     written: float = 0.0  # seconds since 1970
+    dropped_in_all: int = 0
+    measured: dict[str, float] = field(default_factory=dict)  # by FL round of this AL round, as text
+    measured_in: int = 0  # that AL round
 
 
 def read_status(folder: Path) -> Status:

@@ -23,14 +23,16 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fedactive import __version__
 from fedactive.sites.flower.signatures import Signatures, UnknownSiteError, WrongClockError
 from fedactive.sites.sockets import MOST_CONNECTIONS, PromptProtocol, listen
 
 SECONDS_TO_FINISH = 3
 FLEET = "/v1/fleet/"
+ABOUT = "/about"
 LARGEST_CALL = 8 * 2**20  # bytes; Flower cuts what is large into pieces of 5 MiB
 MOST_OF_A_SITE = 2 * LARGEST_CALL  # on their way at once
 MOST_IN_ALL = 16 * LARGEST_CALL
@@ -67,8 +69,13 @@ class Room:
                 self.changed.notify_all()
 
 
-def make_gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]) -> Starlette:
-    """Make an application that passes the Fleet API on to a SuperLink, for calls that these keys signed."""
+def make_gate(
+    superlink: str, authority: Path, keys: Callable[[], Iterable[str]], address: str = ""
+) -> Starlette:
+    """Make an application that passes the Fleet API on to a SuperLink, for calls that these keys signed.
+
+    To everybody it says the `address` at which sites should look for it, which the invitation says, too.
+    """
     client = httpx.AsyncClient(
         base_url=f"https://{superlink}",
         verify=ssl.create_default_context(cafile=str(authority)),
@@ -116,7 +123,11 @@ def make_gate(superlink: str, authority: Path, keys: Callable[[], Iterable[str]]
         yield
         await client.aclose()
 
-    return Starlette(routes=[Route(FLEET + "{call}", forward, methods=["POST"])], lifespan=lifespan)
+    async def about(_: Request) -> Response:
+        return JSONResponse({"address": address, "fedactive": __version__})
+
+    routes = [Route(FLEET + "{call}", forward, methods=["POST"]), Route(ABOUT, about)]
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
 def refuse(reason: str, status: int) -> Response:
@@ -128,11 +139,17 @@ class Gate:
     """Bound when made, so that a port in use is an error at once."""
 
     def __init__(
-        self, superlink: str, folder: Path, host: str, port: int, keys: Callable[[], Iterable[str]]
+        self,
+        superlink: str,
+        folder: Path,
+        host: str,
+        ports: Iterable[int],
+        keys: Callable[[], Iterable[str]],
+        address: str = "",
     ) -> None:
         """`folder`: where ca.pem, server.pem and server.key are."""
         config = uvicorn.Config(
-            make_gate(superlink, folder / "ca.pem", keys),
+            make_gate(superlink, folder / "ca.pem", keys, address),
             ssl_certfile=folder / "server.pem",
             ssl_keyfile=folder / "server.key",
             proxy_headers=False,
@@ -145,9 +162,9 @@ class Gate:
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=SECONDS_TO_FINISH,
         )
-        self.socket = listen(host, port)
+        self.sockets = [listen(host, port) for port in dict.fromkeys(ports)]
         self.server = uvicorn.Server(config)
 
     def run(self) -> None:
         """Serve until a signal ends it."""
-        self.server.run(sockets=[self.socket])
+        self.server.run(sockets=self.sockets)

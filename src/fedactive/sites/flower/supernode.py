@@ -59,7 +59,8 @@ class SuperNode:
         self.secret_file = folder / "runner.secret"
         write_secret(self.secret_file, secret)
         self.runner = Runner(f"127.0.0.1:{self.port}", secret, answer)
-        self.last_told = ""
+        self.last_told = ""  # a meaning
+        self.last_said = ""  # the sentence that it became
         self.stopped = threading.Event()
         self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep_running)]
 
@@ -73,6 +74,10 @@ class SuperNode:
         for thread in self.threads:
             thread.join()
         self.secret_file.unlink(missing_ok=True)
+
+    @property
+    def connected(self) -> bool:
+        return self.last_told == CONNECTED
 
     def keep_running(self) -> None:
         pause = FIRST_PAUSE
@@ -89,10 +94,11 @@ class SuperNode:
 
     def run_once(self) -> list[str]:
         """Run a SuperNode to its end; return the meanings of what it said, which are logged meanwhile."""
+        coordinator = self.coordinator  # it may move meanwhile
         process = processes.start(
             "supernode",
             [
-                *("--superlink", self.coordinator, "--root-certificates", self.folder / "ca.pem"),
+                *("--superlink", coordinator, "--root-certificates", self.folder / "ca.pem"),
                 *("--auth-supernode-private-key", self.folder / "site.key"),
                 *("--isolation", "process", "--superexec-auth-secret-file", self.secret_file),
                 *("--host", "127.0.0.1", "--port", self.port),
@@ -106,6 +112,7 @@ class SuperNode:
             going_on = True
             while going_on:
                 going_on = process.poll() is None and not self.stopped.wait(0.2)
+                going_on = going_on and self.coordinator == coordinator
                 meaning = find_meaning(said.read())
                 if meaning and [meaning] != meanings[-1:]:
                     meanings.append(meaning)
@@ -118,4 +125,5 @@ class SuperNode:
         if meaning != self.last_told:
             sentence = meaning.format(address=self.coordinator, folder=self.folder)
             log.log(logging.INFO if meaning == CONNECTED else logging.WARNING, sentence)
+            self.last_said = sentence
         self.last_told = meaning

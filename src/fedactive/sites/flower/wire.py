@@ -17,6 +17,7 @@ from fedactive.sites.messages import KINDS, Reply, Request
 
 MESSAGE_TYPES = {
     "hello": "query.hello",
+    "embed": "query.embed",
     "summary": "query.summary",
     "query": "query",
     "label_status": "query.label_status",

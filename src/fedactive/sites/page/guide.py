@@ -9,7 +9,7 @@ Picture = tuple[bytes, str]  # a PNG or JPEG file, and its media type
 
 
 @dataclass(frozen=True)
-class Entry:
+class AboutClass:
     """What is said about one class; all of it may be missing."""
 
     group: str = ""
@@ -17,7 +17,7 @@ class Entry:
     examples: tuple[Picture, ...] = ()
 
 
-Guide = tuple[Entry, ...]  # one entry for each class, or none at all
+Guide = tuple[AboutClass, ...]  # one for each class, or none at all
 
 
 def by_group(classes: Sequence[tuple[str, str]], guide: Guide) -> dict[str, list[tuple[int, str, str]]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.sites.sockets import MOST_CONNECTIONS, PromptProtocol, listen
@@ -21,7 +21,7 @@ class PageServer:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         host: str,
         port: int,
         certificate: tuple[Path, Path] | None = None,

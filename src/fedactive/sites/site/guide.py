@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedactive.data.deep import Deep
+from fedactive.data.pictures import see
 from fedactive.errors import DataError, UserError, unknown_name
-from fedactive.sites.page.guide import Entry, Guide, Picture
-from fedactive.sites.site.deep import Deep
-from fedactive.sites.site.pictures import see
+from fedactive.sites.page.guide import AboutClass, Guide, Picture
 
 KEYS = ("group", "definition", "examples")
 LARGEST = 512  # pixels of an example's longer side
@@ -39,7 +39,7 @@ def read_guide(file: Path, classes: Sequence[str]) -> Guide:
     return tuple(_entry(file, name, tables.get(name, {})) for name in classes)
 
 
-def _entry(file: Path, name: str, table: Any) -> Entry:
+def _entry(file: Path, name: str, table: Any) -> AboutClass:
     if not isinstance(table, dict):
         raise UserError(f"{file}: {name} is no table: [{name}] and lines below it")
     for key, value in table.items():
@@ -51,7 +51,7 @@ def _entry(file: Path, name: str, table: Any) -> Entry:
             allowed = "a list of files" if key == "examples" else "a text"
             raise UserError(f"{file}: {name}.{key} is {value!r}, allowed is {allowed}")
     examples = tuple(_picture(file.parent / example) for example in table.get("examples", ()))
-    return Entry(table.get("group", ""), table.get("definition", ""), examples)
+    return AboutClass(table.get("group", ""), table.get("definition", ""), examples)
 
 
 def _picture(path: Path) -> Picture:

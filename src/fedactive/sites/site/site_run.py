@@ -28,7 +28,7 @@ from fedactive.client import CPU, Client, first_labels
 from fedactive.data.catalog import DatasetCard
 from fedactive.data.dataset import Dataset
 from fedactive.engines import EngineShelf
-from fedactive.evaluation import Evaluation
+from fedactive.evaluation import Evaluation, confusion, evaluate
 from fedactive.experiment import Experiment
 from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
 from fedactive.federated.weights import Weights, to_device
@@ -38,19 +38,20 @@ from fedactive.memory import to_device as to_device_together
 from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
-from fedactive.sites.site.privacy import DELTA, Cover, clip_and_noise, epsilon, require_finite, rho_of
+from fedactive.sites.privacy import DELTA, Cover, clip_and_noise, epsilon, require_finite, rho_of
 from fedactive.sites.site.query_log import QueryLog
 
 log = logging.getLogger(__name__)
 
 MEMORY = "memory.pt"
+MOST_CLASSES = 64  # of which each is compared with each
 
 
 @dataclass(frozen=True)
 class Holdings:
     """What a site has: its images, and test images with their classes if there are any."""
 
-    images: Tensor  # uint8, (n, channels, size, size)
+    images: Tensor  # uint8, (n, channels, size, size); their features (n, d) with a backbone
     test_images: Tensor
     test_labels: Tensor
 
@@ -92,8 +93,8 @@ class SiteRun:
             test_inputs=holdings.test_images,
             test_labels=holdings.test_labels,
             classes=card.classes,
-            mean=card.mean,
-            std=card.std,
+            mean=() if experiment.backbone else card.mean,
+            std=() if experiment.backbone else card.std,
         )
         pool = np.arange(len(holdings.images))
         self.engines = EngineShelf()
@@ -241,7 +242,13 @@ class SiteRun:
     # --- measurements
 
     def evaluate(self, weights: Weights) -> dict[str, Value]:
-        return self.to_counts(self.engine.evaluate(weights))
+        """Count how the global model does on the site's test images, and what it takes for what."""
+        data, classes = self.engine.dataset, self.engine.spec.classes
+        logits, _ = self.engine.infer(weights, data.test_inputs)
+        counts = self.to_counts(evaluate(logits, data.test_labels, classes))
+        if classes <= MOST_CLASSES:
+            counts["confusion"] = confusion(logits, data.test_labels, classes)
+        return counts
 
     def to_counts(self, evaluation: Evaluation) -> dict[str, Value]:
         """Return an evaluation as counts, which add up over sites; all zero without test images."""

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedactive import __version__
 from fedactive.data.catalog import DatasetCard
+from fedactive.data.own_features import scaled
 from fedactive.errors import UserError
-from fedactive.experiment import Experiment, parse_toml
-from fedactive.federated.algorithm import Server, make_algorithm, sends_more_than_weights
+from fedactive.federated.algorithm import Server
 from fedactive.federated.weights import Weights
-from fedactive.sites.card import card_from_plain
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
     DIVERGED,
@@ -27,16 +26,22 @@ from fedactive.sites.messages import (
     NO_LABELS,
     NOT_ASKED,
     NOT_FINITE,
+    OTHER_BACKBONE,
     OTHER_CLASSES,
     OTHER_MODEL,
     OTHER_VERSION,
     PROBLEMS,
+    VERSION,
     Reply,
     Request,
     Value,
 )
-from fedactive.sites.site.privacy import Cover, NotFiniteError, require_finite
+from fedactive.sites.moments import moments_of
+from fedactive.sites.privacy import NotFiniteError, require_finite
+from fedactive.sites.site.own_backbone import FOLDER as BACKBONES
+from fedactive.sites.site.own_backbone import OtherBackboneError, embed_holdings
 from fedactive.sites.site.query_log import read_query
+from fedactive.sites.site.run_settings import RunSettings, read_settings
 from fedactive.sites.site.site_run import Holdings, SiteRun
 
 log = logging.getLogger(__name__)
@@ -55,7 +60,7 @@ class Trainer:
         read: Callable[[DatasetCard], Holdings],
         device: str = "auto",
     ) -> None:
-        """`read` returns the site's images in the form that a run wants."""
+        """`folder` is in that of the site; `read` returns the site's images in the form that a run wants."""
         self.folder = folder
         self.store = store
         self.classes = classes
@@ -68,6 +73,7 @@ class Trainer:
         """Answer any request. A problem is one of a few fixed sentences; the log here has the details."""
         handlers = {
             "hello": self.hello,
+            "embed": self.embed,
             "summary": self.summary,
             "query": self.query,
             "label_status": self.label_status,
@@ -79,7 +85,8 @@ class Trainer:
             return handlers[request.kind](request)
         except RefusedError as refusal:
             log.warning("%s refused: this site %s", request.kind, refusal)
-            return Reply(problem=1 + PROBLEMS.index(str(refusal)))
+            about: dict[str, Value] = {"version": VERSION} if str(refusal) == OTHER_VERSION else {}
+            return Reply(about, problem=1 + PROBLEMS.index(str(refusal)))
         except Exception:
             log.exception("%s failed", request.kind)
             return Reply(problem=1 + PROBLEMS.index(FAILED))
@@ -93,7 +100,12 @@ class Trainer:
     # --- the requests
 
     def hello(self, request: Request) -> Reply:
-        return Reply({"images": len(self.open(request).holdings.images)})
+        return Reply({"images": len(self.read(self.read_settings(request).card).images)})
+
+    def embed(self, request: Request) -> Reply:
+        known = self.read_settings(request)
+        found = moments_of(self.embed_all(known, self.read(known.card)).images)
+        return Reply({"images": found.images}, {"sums": found.sums, "squares": found.squares})
 
     def summary(self, request: Request) -> Reply:
         run = self.open(request)
@@ -157,37 +169,51 @@ class Trainer:
 
     def open(self, request: Request) -> SiteRun:
         """Return the run that this request is about. It stays open until a request is about another."""
-        settings = request.settings.get("run", {})
-        if self.site_run is not None and self.opened == (request.run, settings):
+        opened = (request.run, request.settings.get("run", {}))
+        if self.site_run is not None and self.opened == opened:
             return self.site_run
+        known = self.read_settings(request)
+        if known.experiment.backbone and known.standardisation is None:
+            log.warning("run %.150s: a standardisation of features is missing", request.run)
+            raise RefusedError(OTHER_VERSION)
+        self.close()
+        held = self.read(known.card)
+        if how := known.standardisation:
+            held = self.embed_all(known, held)
+            images, tests = scaled(held.images, how), scaled(held.test_images, how)
+            held = replace(held, images=images, test_images=tests)
+        folder = self.folder / known.run
+        self.site_run = SiteRun(
+            known.run,
+            known.experiment,
+            known.card,
+            known.client,
+            known.budgets,
+            known.cover,
+            held,
+            self.store,
+            folder,
+        )
+        self.opened = opened
+        return self.site_run
+
+    def read_settings(self, request: Request) -> RunSettings:
         try:
-            if not re.fullmatch(r"[A-Za-z0-9_-]{1,150}", request.run):  # it names a folder here
-                raise ValueError(f"not a name of a run: {request.run!r}")
-            card = card_from_plain(settings["images"])
-            here = {"clients": 1, "workers": 1, "device": self.device}
-            # Since it has a card, no dataset is looked up: a path in the settings, and whether it is refused,
-            # would tell the coordinator which files are here.
-            experiment = Experiment.from_values(parse_toml(settings["experiment"]) | here, described=card)
-            client, budgets = int(settings["client"]), tuple(map(int, settings["budget"]))
-            cover = Cover(float(settings["clip"]), float(settings["noise"]))
-            sizes = (client, len(budgets) - 1, *budgets, cover.clip, cover.noise)
-            if min(sizes) < 0 or not all(map(math.isfinite, sizes)):
-                raise ValueError(f"client {client}, budgets {budgets}, {cover}")
-            algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
-            if cover.clip and sends_more_than_weights(algorithm):  # a plan cannot say so, a message can
-                raise ValueError(f"run {request.run} would send more than what is covered")
+            known = read_settings(request, self.device, self.folder.parent / BACKBONES)
+        except OtherBackboneError as error:
+            log.warning("%s", error)
+            raise RefusedError(OTHER_BACKBONE) from None
         except (UserError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             log.warning("settings of run %.150s: %s: %s", request.run, type(error).__name__, error)
+            theirs = str(request.settings.get("run", {}).get("fedactive", "an earlier version"))
+            log.warning("the coordinator has fedactive %.20s, this site %s", theirs, __version__)
             raise RefusedError(OTHER_VERSION) from None
-        if card.classes != self.classes:
+        if known.card.classes != self.classes:
             raise RefusedError(OTHER_CLASSES)
-        self.close()
-        folder = self.folder / request.run
-        self.site_run = SiteRun(
-            request.run, experiment, card, client, budgets, cover, self.read(card), self.store, folder
-        )
-        self.opened = (request.run, settings)
-        return self.site_run
+        return known
+
+    def embed_all(self, known: RunSettings, held: Holdings) -> Holdings:
+        return embed_holdings(held, known.experiment, self.folder.parent / "cache" / "embeddings")
 
     def progress(self, run: SiteRun, al_round: int) -> dict[str, Value]:
         """Return how far people are, as counts: of this round, and of all labels of this run here."""

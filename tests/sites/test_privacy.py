@@ -21,8 +21,8 @@ from fedactive.sites.card import card_to_plain
 from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
-from fedactive.sites.messages import DIVERGED, NOT_FINITE, OTHER_VERSION, PROBLEMS, Reply, Request
-from fedactive.sites.site.privacy import Cover, NotFiniteError, clip_and_noise, epsilon, rho_of
+from fedactive.sites.messages import DIVERGED, NOT_FINITE, OTHER_VERSION, PROBLEMS, VERSION, Reply, Request
+from fedactive.sites.privacy import Cover, NotFiniteError, clip_and_noise, epsilon, rho_of
 from fedactive.sites.site.trainer import Trainer
 from support.loopback import loopback
 
@@ -285,7 +285,7 @@ OTHER_QUESTIONS = {
 def test_a_site_sends_no_variates_beside_covered_weights(small, tmp_path):
     trainer, ask = site_asked_to_train(small, tmp_path)
     scaffold = with_other(algorithm="scaffold")(small(strategy="random", model="cnn4"))
-    assert ask(trainer, **scaffold) == Reply(problem=1 + PROBLEMS.index(OTHER_VERSION))
+    assert ask(trainer, **scaffold) == Reply({"version": VERSION}, problem=1 + PROBLEMS.index(OTHER_VERSION))
 
 
 @pytest.mark.parametrize("other", OTHER_QUESTIONS.values(), ids=OTHER_QUESTIONS)

@@ -1,0 +1,1 @@
+"""The coordinator's page: read-only, with a sign-in of its own."""
