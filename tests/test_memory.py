@@ -108,7 +108,7 @@ def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_numbers(
             run(broken, StopAt(*point))
     resumed = run(broken)
     for name in ("metrics", "selections"):
-        pd.testing.assert_frame_equal(whole.table(name), resumed.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(getattr(whole, name), getattr(resumed, name), check_exact=True)
 
 
 def test_a_first_round_is_shared_only_with_its_memories(small):

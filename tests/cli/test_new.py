@@ -1,14 +1,12 @@
 """`fedactive new`: what it writes works as it stands, and passes its own test."""
 
-import subprocess
-import sys
-
 import pytest
 
 from fedactive.cli.new import BY_KIND, Kind
 from support.commands import cli
 
 SHORT = ("--dataset", "digits", "--augment", "none", "--clients", "2", "--rounds", "2", "--fl-rounds", "1")
+OWN_TESTS = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider']))"
 
 
 def test_every_kind_that_can_be_chosen_can_be_written():
@@ -20,10 +18,7 @@ def test_every_kind_passes_its_own_test(tmp_path):
         done = cli("new", kind, f"my_{kind}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith(f"now: fedactive run --plugin my_{kind}.py --{kind} my_{kind}\n")
-    checked = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    checked = cli(before=OWN_TESTS, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout
     assert f"{len(BY_KIND) + 1} passed" in checked.stdout  # a strategy has two tests
 

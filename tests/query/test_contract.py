@@ -140,6 +140,7 @@ def test_a_broken_strategy_is_found_out(how, complaint):
 class Tells(Breaks):
     """A strategy whose clients say something of themselves."""
 
+    name = "tells"
     numbers = 2
 
     def summarise(self, pool):
@@ -152,7 +153,7 @@ class Tells(Breaks):
             case "infinite":
                 return torch.tensor([0.0, torch.inf])
             case "of an undeclared model":
-                return pool.labelled("local").logits.mean() * torch.ones(2)
+                return pool.labelled("local").logits.sum() * torch.ones(2)
         return torch.tensor([0.5, 1.0]) if len(pool.labels) else None
 
 
