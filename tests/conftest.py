@@ -19,7 +19,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.experiment import Experiment
-from fedactive.registry import BACKBONES, REGISTRIES
+from fedactive.registry import AUGMENTATIONS, BACKBONES, REGISTRIES
 from support.browser import Browser, missing
 from support.lacking import NO_GPU, lacking
 
@@ -105,7 +105,7 @@ def global_randomness_is_left_alone():
 @pytest.fixture(autouse=True)
 def registries_are_put_back():
     """What a test registers is its own."""
-    registries = (*REGISTRIES, BACKBONES)
+    registries = (*REGISTRIES, BACKBONES, AUGMENTATIONS)
     cards, classes = dict(DATASETS), [dict(registry.classes) for registry in registries]
     yield
     DATASETS.clear()

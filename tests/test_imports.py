@@ -54,7 +54,7 @@ ROOMS = {
     "api": LOOP | {"laboratory", "sweep", "analysis", "export"},
     "cli": LOOP | {"methods", "laboratory", "sweep", "analysis", "paper", "benchmark", "sites", "export"},
     "__main__": {"cli", "errors"},
-    "__init__": {"api", "experiment", "export", "progress"},
+    "__init__": {"api", "data", "experiment", "export", "progress"},
 }
 
 # The same for the rooms of the field; what they may know of the package is above.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "Callback",
+    "Dataset",
     "Experiment",
     "Result",
     "Results",
@@ -28,12 +29,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fedactive.api import Result, Results, compare, load, run
+    from fedactive.data.dataset import Dataset
     from fedactive.experiment import Experiment
     from fedactive.export.trained_model import load_model
     from fedactive.progress import Callback, Silent
 
 LAZY = {
     "Callback": "progress",
+    "Dataset": "data.dataset",
     "Experiment": "experiment",
     "Result": "api",
     "Results": "api",

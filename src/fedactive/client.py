@@ -33,7 +33,7 @@ from fedactive.federated.schedules import fl_rate, local_only_rates
 from fedactive.federated.weights import Weights
 from fedactive.federation import LOCAL_ONLY_TRAINING, SCORING, SELECTION, Query, QueryPhase, average
 from fedactive.memory import Memory, remembered, to_device
-from fedactive.pools import make_pools, train_models
+from fedactive.pools import infer_samples, make_pools, train_models
 from fedactive.query.pool import Pool
 from fedactive.query.strategy import Strategy, make_strategy, require_contract, summary_of
 from fedactive.randomness import Randomness
@@ -182,7 +182,7 @@ def train_together(
 
 def summarise(client: Client, engine: Engine, algorithm: ClosedForm, server: Server) -> Update:
     """Add up the client's labelled samples, as the algorithm does."""
-    _, embeddings = engine.infer(server.weights, engine.dataset.train_inputs[client.labelled])
+    _, embeddings = infer_samples(engine, server.weights, client.labelled)
     update = algorithm.summarise(server, embeddings, client.labels.to(engine.device))
     engine.wait()  # the loop measures the time
     return update

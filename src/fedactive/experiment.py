@@ -19,12 +19,12 @@ from typing import Any
 from fedactive.backbones.find import short_name as short_backbone
 from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
-from fedactive.data.own_file import short_name
+from fedactive.data.own_file import TEST_SHARE, short_name
 from fedactive.errors import ConfigurationError
 from fedactive.methods import merge, with_method
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
-from fedactive.settling import settle
+from fedactive.settling import settle, settle_given
 
 # Constructors of options, by the heading under which --help and the TOML file show them.
 data = partial(option, panel="Data")
@@ -40,10 +40,17 @@ class Experiment:
     """A federated active learning experiment. Values that depend on others are filled in when it is made."""
 
     dataset: str = data(
-        "cifar10", "dataset (see `fedactive datasets`), or the path of an .npz file of your own"
+        "cifar10",
+        "dataset (see `fedactive datasets`), or the path of your own: a folder of images, a CSV or .npz file",
     )
     dataset_sha256: str = data(
-        "", "first 12 digits of the SHA-256 of a file of your own; computed if not given, checked if given"
+        "", "first 12 digits of the SHA-256 of a dataset of your own; computed if not given, checked if given"
+    )
+    test_share: float = data(
+        TEST_SHARE,
+        "share of test images, chosen by content, where a folder or a table does not say which they are",
+        low=0.01,
+        high=0.99,
     )
     clients: int = data(10, "number of clients K", low=1)
     alpha: float = data(
@@ -58,7 +65,9 @@ class Experiment:
         "data say",
         choices=("transport", "reference", "given"),
     )
-    augment: str = data("flip", "training augmentation", choices=("flip", "none"))
+    augment: str = data(
+        "flip", "training augmentation (see `fedactive augmentations`), several as in flip+crop, or none"
+    )
     image_size: int = data(
         0,
         "side of the squares to which images are resized; 0 leaves them, or is what the backbone wants",
@@ -170,6 +179,7 @@ class Experiment:
     described: DatasetCard | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        settle_given(self)
         check_all(self)
         settle(self)
 
@@ -188,8 +198,12 @@ class Experiment:
     @property
     def inputs(self) -> tuple[object, ...]:
         """What decides the samples that clients see, and where they are read from."""
-        made = (self.backbone, self.backbone_options, self.backbone_sha256, self.image_size, self.weights)
-        return (self.dataset, self.dataset_sha256, self.data_dir, *made)
+        return (*self.source, self.backbone, self.backbone_options, self.backbone_sha256, self.weights)
+
+    @property
+    def source(self) -> tuple[str, Path, str, int, float]:
+        """What `load` takes to read the dataset."""
+        return (self.dataset, self.data_dir, self.dataset_sha256, self.image_size, self.test_share)
 
     @property
     def name(self) -> str:

@@ -11,10 +11,17 @@ from typing import Any
 
 from fedactive.errors import RunError
 
+CACHE = "FEDACTIVE_CACHE"  # the variable that names the folder for what can be computed again
+
 
 def expand_home(path: str | Path) -> Path:
     """Replace `~` by the home folder: in files and after `=` no shell does that."""
     return Path(os.path.expanduser(path))
+
+
+def cache_folder(kind: str) -> Path:
+    """Return the folder of what can be computed again, by its kind."""
+    return expand_home(os.environ.get(CACHE) or "~/.cache/fedactive") / kind
 
 
 def quote(value: object) -> str:

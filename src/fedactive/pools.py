@@ -12,6 +12,7 @@ from torch import Tensor
 from fedactive.engines.engine import Engine
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.batches import steps_per_epoch
+from fedactive.federated.inference import chunks
 from fedactive.federated.local_sgd import LocalJob
 from fedactive.federated.objective import make_objective
 from fedactive.federated.weights import Weights
@@ -83,6 +84,14 @@ def distilled_job(client: Client, al_round: int, start: Weights, teacher: Weight
     )
 
 
+def infer_samples(engine: Engine, weights: Weights, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute logits and embeddings of training samples, of which all may not fit in memory at once."""
+    images = engine.dataset.train_inputs
+    parts = [engine.infer(weights, images[part]) for part in chunks(images, samples)]
+    logits, embeddings = zip(*parts, strict=True)
+    return torch.cat(logits), torch.cat(embeddings)
+
+
 def as_they_are(inputs: Tensor, engine: Engine) -> tuple[Tensor, Tensor]:
     """Return features, or pixels, as the embeddings of samples while there is no model, with equal logits."""
     embeddings = engine.normalise(inputs).flatten(1)
@@ -117,24 +126,25 @@ def make_pools(
     def outputs(model: str, known: bool) -> list[Outputs]:
         samples, weights = labelled if known else unlabelled, weights_of(model)
         if model == "global":  # one model for all clients: one pass over all their samples
-            inputs = images[torch.cat(samples)]
-            logits, z = engine.infer(weights[0], inputs) if weights[0] else as_they_are(inputs, engine)
+            everyone = torch.cat(samples)
+            here = infer_samples(engine, weights[0], everyone) if weights[0] else None
+            logits, z = here or as_they_are(images[everyone], engine)
             sizes = [len(s) for s in samples]
             return [Outputs(y, e) for y, e in zip(logits.split(sizes), z.split(sizes), strict=True)]
-        return [Outputs(*engine.infer(w, images[s])) for w, s in zip(weights, samples, strict=True)]
+        return [Outputs(*infer_samples(engine, w, s)) for w, s in zip(weights, samples, strict=True)]
 
     def each(k: int, role: str) -> Iterator[Outputs]:
         """Run one model after another; nothing of those before is kept."""
         if role not in strategy.needs or role not in COMMITTEES:
             weights_of(role)  # or it says what is wrong
-        inputs = images[unlabelled[k]]
         if role == "dropout":
+            inputs = images[unlabelled[k]]
             for i in range(DROPOUT_PASSES):
                 seed = clients[k].randomness.integer("dropout", al_round, clients[k].number, i)
                 yield Outputs(*engine.infer_dropping(weights_of("global")[k], inputs, seed))
         else:
             for weights in clients[k].memory.models(role) or (weights_of("global")[k],):
-                yield Outputs(*engine.infer(weights, inputs))
+                yield Outputs(*infer_samples(engine, weights, unlabelled[k]))
 
     def pool(k: int) -> Pool:
         return Pool(

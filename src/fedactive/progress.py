@@ -19,10 +19,13 @@ from fedactive.experiment import Experiment
 class Callback:
     """What a run calls; every method may be left out. FL rounds are counted from 0, AL rounds from 1.
 
-    Before all else a run with a backbone embeds images, of which `done` are done; `end_embedding` is called
-    also after an error, as `end` is. A run that is resumed repeats what came after its last checkpoint.
+    Before all else a run reads image files, and with a backbone it embeds images, of which `done` are done;
+    `end_reading` and `end_embedding` are called also after an error, as `end` is. A run that is resumed
+    repeats what came after its last checkpoint.
     """
 
+    def on_reading(self, done: int, total: int) -> None: ...
+    def end_reading(self) -> None: ...
     def on_embedding(self, done: int, total: int) -> None: ...
     def end_embedding(self) -> None: ...
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None: ...
@@ -42,6 +45,14 @@ class Several(Callback):
 
     def __init__(self, listeners: Sequence[Callback]) -> None:
         self.listeners = listeners
+
+    def on_reading(self, done: int, total: int) -> None:
+        for listener in self.listeners:
+            listener.on_reading(done, total)
+
+    def end_reading(self) -> None:
+        for listener in self.listeners:
+            listener.end_reading()
 
     def on_embedding(self, done: int, total: int) -> None:
         for listener in self.listeners:

@@ -144,6 +144,12 @@ METHODS = Registry("method", "fedactive.methods.published")  # settings of an ex
 METHODS.required = ("name", "summary", "paper", "settings")
 TRACKERS = Registry("tracker", "fedactive.laboratory.trackers")
 TRACKERS.required = ("name", "summary")
+AUGMENTATIONS = Registry("augmentation", "fedactive.federated.augmentations")
+
+
+def split_names(text: str) -> list[str]:
+    """Read the names of several things in one text, as in flip+crop; `none` names nothing."""
+    return [] if text == "none" else [name.strip() for name in text.split("+")]
 
 
 def load_plugin(path: Path) -> None:

@@ -10,15 +10,39 @@ from typing import TYPE_CHECKING, Any
 
 from fedactive.backbones.find import content, find_backbone
 from fedactive.data.catalog import DATASETS, DatasetCard
-from fedactive.data.own_file import find_file, is_own_file, short_digest
+from fedactive.data.own_file import (
+    NPZ,
+    find_file,
+    find_places,
+    has_path,
+    is_own_file,
+    short_digest,
+)
 from fedactive.errors import ConfigurationError, unknown_name
 from fedactive.options import write_pairs
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, TRACKERS, Registry
+from fedactive.registry import (
+    ALGORITHMS,
+    AUGMENTATIONS,
+    BACKBONES,
+    MODELS,
+    OBJECTIVES,
+    STRATEGIES,
+    TRACKERS,
+    Registry,
+    split_names,
+)
 
 if TYPE_CHECKING:
+    from fedactive.data.own_data import OwnData
     from fedactive.experiment import Experiment
 
 ROUNDS_BY_COUNT = 5  # AL rounds with a budget in labels, by default
+
+
+def settle_given(e: Experiment) -> None:
+    """Let a `Dataset` that was made in Python stand as its name and content."""
+    for field, value in getattr(e.dataset, "settings", {}).items():
+        put(e, field, value)
 
 
 def settle(e: Experiment) -> None:
@@ -28,6 +52,7 @@ def settle(e: Experiment) -> None:
         TRACKERS[e.track]  # or it says which there are
     settle_dataset(e)
     settle_clients(e)
+    settle_augmentation(e)
     settle_backbone(e)
     settle_strategy(e)
     for registry in (ALGORITHMS, OBJECTIVES, MODELS):
@@ -46,20 +71,29 @@ def settle_dataset(e: Experiment) -> None:
     if e.described is not None and e.dataset != e.described.name:
         raise ConfigurationError("dataset", e.dataset, f"{e.described.name}, as in `described`")
     if e.card is None and is_own_file(e.dataset):
-        file = find_file(e.dataset, e.data_dir, e.dataset_sha256)
-        put(e, "dataset_sha256", short_digest(file))
+        if e.dataset.lower().endswith(NPZ):
+            put(e, "dataset_sha256", short_digest(find_file(e.dataset, e.data_dir, e.dataset_sha256)))
+        elif e.dataset_sha256 and has_path(e.dataset):  # `load` compares: hashing many files takes a while
+            find_places(e.dataset, e.data_dir, e.dataset_sha256)
+        else:
+            put(e, "dataset_sha256", find_own_data(e).digest)
     elif e.card is None:
-        raise unknown_name("dataset", e.dataset, DATASETS, ", or the path of an .npz file")
+        others = ", or the path of a folder of images, a CSV or .npz file"
+        raise unknown_name("dataset", e.dataset, DATASETS, others)
     elif e.dataset_sha256:
         raise ConfigurationError("dataset_sha256", e.dataset_sha256, f"none: {e.dataset} is not a file")
+
+
+def find_own_data(e: Experiment) -> OwnData:
+    from fedactive.data.own_data import find_own  # needs PyTorch, which --help does without
+
+    return find_own(e.dataset, e.data_dir, e.dataset_sha256, e.test_share)
 
 
 def settle_clients(e: Experiment) -> None:
     if e.partition != "given":
         return
-    from fedactive.data.partition import read_clients  # needs numpy, which --help does without
-
-    found = read_clients(find_file(e.dataset, e.data_dir)) if e.card is None else None
+    found = find_own_data(e).clients if e.card is None else None
     if found is None:
         allowed = f"transport or reference: {e.dataset} does not say who has which sample"
         raise ConfigurationError("partition", e.partition, allowed)
@@ -70,6 +104,16 @@ def settle_clients(e: Experiment) -> None:
             default = f"{getattr(type(e), field):g}, the default: partition given deals nothing"
             raise ConfigurationError(field, getattr(e, field), default)
     put(e, "clients", len(found[0]))
+
+
+def settle_augmentation(e: Experiment) -> None:
+    names = split_names(e.augment)
+    for name in names:
+        if name not in AUGMENTATIONS:
+            raise unknown_name("augment", name, [*AUGMENTATIONS, "none"], ", or several as in flip+crop")
+    if len(set(names)) != len(names):
+        raise ConfigurationError("augment", e.augment, "each only once")
+    put(e, "augment", "+".join(names) or "none")
 
 
 def settle_backbone(e: Experiment) -> None:

@@ -31,7 +31,7 @@ def run_words(*more):
 
 
 @pytest.mark.parametrize(
-    ("block", "file", "labels", "accuracy"), [(0, "texts.npz", 36, 93), (1, "table.npz", 24, 95)]
+    ("block", "file", "labels", "accuracy"), [(2, "texts.npz", 36, 93), (3, "table.npz", 24, 95)]
 )
 def test_texts_and_tables_are_learnt_with_few_labels(tmp_path, block, file, labels, accuracy):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "DATASETS.md").read_text(encoding="utf-8"), re.DOTALL)

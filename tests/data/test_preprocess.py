@@ -1,4 +1,4 @@
-"""Pixels become inputs by the mean and deviation of each channel; mirrored images are turned left to right."""
+"""Pixels become inputs by the mean and deviation of each channel."""
 
 from __future__ import annotations
 
@@ -21,9 +21,3 @@ def test_every_channel_has_its_own_mean_and_deviation():
     assert inputs.dtype == torch.float32
     assert inputs.numpy() == pytest.approx(normalised(PIXELS).numpy(), abs=1e-6)
     assert inputs.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_only_the_images_that_are_named_are_mirrored():
-    inputs = Normalise(PIXELS.shape[1:], MEAN, STD, torch.device("cpu"))(PIXELS, torch.tensor([False, True]))
-    mirrored = torch.stack([PIXELS[0], PIXELS[1, :, :, [4, 3, 2, 1, 0]]])
-    assert inputs.numpy() == pytest.approx(normalised(mirrored).numpy(), abs=1e-6)

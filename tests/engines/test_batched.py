@@ -8,7 +8,7 @@ import torch
 from fedactive.engines.batched import BatchedEngine
 from fedactive.engines.plan import Row, plan_steps
 from fedactive.engines.sequential import SequentialEngine
-from fedactive.federated.batches import mirrored, shuffled
+from fedactive.federated.batches import draw_keys, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.objective import make_objective
 from fedactive.models import ModelSpec
@@ -168,9 +168,9 @@ def test_the_plan_has_the_batches_of_each_client_alone():
     assert plan.shape[:3] == (3, 3, 5)
     for k, job in enumerate(work):
         n = len(job.samples)
-        order, flips = shuffled(job.shuffle, 3, n), mirrored(job.shuffle, 3, n)
+        order, flips = shuffled(job.shuffle, 3, n), draw_keys(job.shuffle, 3, n) < 0
         for epoch in range(3):
-            rows = [Row.of(plan[epoch, step]) for step in range(3)]
+            rows = [Row.of(plan[epoch, step], recipe) for step in range(3)]
             code = torch.cat([row.code[k] for row in rows])
             assert torch.equal(code[:n], job.samples[order[epoch]] * 2 + flips[epoch])
             assert (code[n:] == -1).all()
@@ -179,4 +179,4 @@ def test_the_plan_has_the_batches_of_each_client_alone():
             steps = -(-n // 16)
             rates = [float(row.rates[k]) for row in rows[:steps]]
             assert rates == list(job.rates[epoch * steps : (epoch + 1) * steps])
-    assert (Row.of(plan[0, 0]).code[3:] == -1).all()  # nobody there
+    assert (Row.of(plan[0, 0], recipe).code[3:] == -1).all()  # nobody there

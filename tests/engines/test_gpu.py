@@ -243,3 +243,13 @@ def test_too_little_memory_means_fewer_clients_at_a_time_and_the_same_result():
             results = engine.train(work)
         del filler
     assert max(furthest(a.weights, b.weights) for a, b in zip(expected, results, strict=True)) < 1e-6
+
+
+@pytest.mark.parametrize("augment", ["flip", "crop", "flip+crop"])
+def test_images_are_varied_as_one_after_another(augment):
+    spec, recipe = ModelSpec("cnn4", (3, 16, 16), 10), Recipe(augment=augment)
+    work = jobs(spec, (64, 128), stop_accuracy=0.5)
+    one = SequentialEngine(spec, noise(16), recipe, GPU).train(work)
+    together = make_engine(spec, noise(16), recipe, "cuda", 0, 2).train(work)
+    assert [a.steps for a in one] == [b.steps for b in together]
+    assert all(furthest(a.weights, b.weights) < 1e-3 for a, b in zip(one, together, strict=True))

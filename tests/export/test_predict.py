@@ -11,13 +11,13 @@ from PIL import Image
 import fedactive
 from fedactive import Silent
 from fedactive.data.loader import DataWarning, load
+from fedactive.data.pictures import decode
 from fedactive.errors import DataError, RunError, UserError
 from fedactive.export.description import Description
 from fedactive.export.run_model import read_run_model
 from fedactive.export.samples import find_samples
 from fedactive.export.usage import takes
 from fedactive.record.run_folder import checkpoint_bytes, read_checkpoint
-from fedactive.sites.site.pictures import decode
 from support.commands import cli
 
 

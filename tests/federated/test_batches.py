@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedactive.federated.batches import mirrored, mixed_pairs, shuffled, shuffled_together, steps_per_epoch
+from fedactive.federated.batches import draw_keys, mixed_pairs, shuffled, shuffled_together, steps_per_epoch
 
 seeds = st.integers(0, 2**63 - 1)
 
@@ -29,7 +29,7 @@ def test_the_order_is_fair():
 
 
 def test_flips_are_fair_and_independent_of_the_order():
-    flips = mirrored(7, 1000, 50)
+    flips = draw_keys(7, 1000, 50) < 0
     assert abs(flips.double().mean() - 0.5) < 0.01
     late = (shuffled(7, 1000, 50).argsort(dim=1) >= 25).double()
     assert abs(torch.corrcoef(torch.stack([flips.flatten().double(), late.flatten()]))[0, 1]) < 0.02
@@ -73,19 +73,19 @@ MASK = 2**64 - 1
 
 
 @given(seeds, st.integers(1, 3), st.integers(1, 20))
-def test_orders_and_flips_are_those_of_splitmix(seed, epochs, count):
+def test_orders_and_keys_are_those_of_splitmix(seed, epochs, count):
     for e in range(epochs):
         keys = [splitmix(seed, e, i) for i in range(count)]
         assert shuffled(seed, epochs, count)[e].tolist() == sorted(range(count), key=keys.__getitem__)
-        assert mirrored(seed, epochs, count)[e].tolist() == [splitmix(~seed, e, i) < 0 for i in range(count)]
+        assert draw_keys(seed, epochs, count)[e].tolist() == [splitmix(~seed, e, i) for i in range(count)]
 
 
 @given(st.lists(st.tuples(seeds, st.integers(1, 12)), min_size=1, max_size=4), st.integers(1, 3))
-def test_many_clients_have_the_orders_and_flips_of_each_alone(clients, epochs):
+def test_many_clients_have_the_orders_and_keys_of_each_alone(clients, epochs):
     own_seeds, counts = zip(*clients, strict=True)
-    orders, flips = shuffled_together(own_seeds, epochs, counts, torch.device("cpu"))
-    assert orders.shape == flips.shape == (len(clients), epochs, max(counts))
+    orders, keys = shuffled_together(own_seeds, epochs, counts, torch.device("cpu"))
+    assert orders.shape == keys.shape == (len(clients), epochs, max(counts))
     for k, (seed, count) in enumerate(clients):
         assert torch.equal(orders[k, :, :count], shuffled(seed, epochs, count))
-        assert torch.equal(flips[k, :, :count], mirrored(seed, epochs, count))
+        assert torch.equal(keys[k, :, :count], draw_keys(seed, epochs, count))
         assert (orders[k, :, count:] == -1).all()

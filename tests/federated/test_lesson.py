@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.batches import mirrored, mixed_pairs, shuffled
+from fedactive.federated.batches import draw_keys, mixed_pairs, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe, train
 from fedactive.federated.objective import Objective
 from support.tiny import Tiny
@@ -48,12 +48,12 @@ class Nosy(Objective):
 told = []
 
 
-def learn(flip=True, **changes):
+def learn(augment="flip", **changes):
     told.clear()
     values = {"samples": torch.tensor([1, 2, 4]), "labels": torch.tensor([0, 1, 1]), "epochs": 2}
     values |= {"rates": (0.1,) * 4, "shuffle": 11, "objective": Nosy(), "fl_round": 7, "teacher": TEACHER}
     values |= {"pool": torch.tensor([5, 0, 3])} | changes
-    model, recipe = LeftPixel(), Recipe(batch_size=2, momentum=0.0, weight_decay=0.0, flip=flip)
+    model, recipe = LeftPixel(), Recipe(batch_size=2, momentum=0.0, weight_decay=0.0, augment=augment)
     return model, train(model, IMAGES, NORMALISE, recipe, LocalJob(START, **values))
 
 
@@ -70,7 +70,7 @@ def says(weights, x):
 
 def test_labelled_images_of_a_batch():
     learn()
-    order, flips = shuffled(11, 2, 3), mirrored(11, 2, 3)
+    order, flips = shuffled(11, 2, 3), draw_keys(11, 2, 3) < 0
     known, last = told[0], told[6]
     for batch, epoch, cut in ((known, 0, slice(0, 2)), (last, 1, slice(2, 3))):
         place = order[epoch, cut]

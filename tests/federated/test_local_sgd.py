@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.batches import mirrored, shuffled
+from fedactive.federated.batches import draw_keys, shuffled
 from fedactive.federated.local_sgd import LocalJob, Recipe, path_length, train
 from support.tiny import PLAIN, Tiny, train_tiny
 
@@ -34,7 +34,7 @@ def test_momentum():
 
 def test_weight_decay():
     # g = -0.450166 + 0.5 · 0.05 = -0.425166, v = -0.45 - 0.425166
-    assert w0(train_tiny(Recipe(momentum=0.9, weight_decay=0.5, flip=False))) == pytest.approx(
+    assert w0(train_tiny(Recipe(momentum=0.9, weight_decay=0.5, augment="none"))) == pytest.approx(
         0.1375166, abs=1e-6
     )
 
@@ -60,7 +60,7 @@ def test_each_step_has_its_own_rate():
 
 def test_the_short_last_batch_is_kept():
     job = {"samples": torch.tensor([0, 1, 2]), "labels": torch.tensor([0, 0, 1]), "epochs": 1}
-    assert train_tiny(Recipe(batch_size=2, flip=False), **job).steps == 2
+    assert train_tiny(Recipe(batch_size=2, augment="none"), **job).steps == 2
 
 
 def test_training_stops_once_the_accuracy_is_reached():
@@ -76,7 +76,7 @@ def test_training_stops_once_the_accuracy_is_reached():
 def test_an_accuracy_of_just_that_is_enough(stop):
     wrong = round(100 * (1 - stop))  # of 100 samples that all look the same
     job = {"samples": torch.zeros(100, dtype=torch.long), "labels": (torch.arange(100) < wrong).long()}
-    recipe = Recipe(batch_size=100, flip=False)
+    recipe = Recipe(batch_size=100, augment="none")
     assert train_tiny(recipe, **job, epochs=5, rates=(0.1,) * 5, stop_accuracy=stop).steps == 1
 
 
@@ -127,10 +127,10 @@ def test_every_epoch_shows_every_sample_once_in_the_order_of_its_seed():
 
 
 def test_images_are_mirrored_as_the_seed_says_or_not_at_all():
-    for flip in (True, False):
-        model, _ = watch(replace(PLAIN, flip=flip))
+    for augment in ("flip", "none"):
+        model, _ = watch(replace(PLAIN, augment=augment))
         found = [image[0] > 0 for _, images in model.seen for image in images]
-        assert found == (mirrored(3, 2, 5).flatten().tolist() if flip else [False] * 10)
+        assert found == ((draw_keys(3, 2, 5) < 0).flatten().tolist() if augment == "flip" else [False] * 10)
 
 
 def test_training_and_looking_have_each_their_mode():
@@ -152,4 +152,6 @@ def test_what_a_model_draws_comes_from_the_seed_of_the_job():
 
 
 def test_the_recipe_is_the_papers_unless_told_otherwise():
-    assert Recipe() == Recipe(batch_size=64, momentum=0.9, weight_decay=1e-5, flip=True, precision="fp32")
+    assert Recipe() == Recipe(
+        batch_size=64, momentum=0.9, weight_decay=1e-5, augment="flip", precision="fp32"
+    )

@@ -42,7 +42,7 @@ def jobs(spec, digits, sizes=(40, 29)):
 
 def assert_engines_agree(spec, digits, tolerance):
     """Parallel bit for bit; batched up to rounding, measured by how far the step goes."""
-    recipe, work = Recipe(flip=False), jobs(spec, digits)
+    recipe, work = Recipe(augment="none"), jobs(spec, digits)
     with (
         SequentialEngine(spec, digits, recipe, CPU) as sequential,
         ParallelEngine(spec, digits, recipe, workers=1) as parallel,
@@ -141,7 +141,7 @@ def odd(change):
 
 def test_buffers_of_any_kind_survive_every_engine(digits):
     cls = odd(with_buffers)
-    spec, recipe = ModelSpec("odd", (1, 8, 8), 10), Recipe(flip=False)
+    spec, recipe = ModelSpec("odd", (1, 8, 8), 10), Recipe(augment="none")
     cls.__module__ = "elsewhere"
     for engine in (SequentialEngine(spec, digits, recipe, CPU), BatchedEngine(spec, digits, recipe, CPU)):
         for result in engine.train(jobs(spec, digits)):
@@ -205,7 +205,7 @@ def test_what_the_batched_engine_cannot_train_alike_is_refused_by_name(digits, p
 
 def test_dropout_draws_from_the_clients_seed(digits):
     odd(in_between(nn.Dropout(0.5)))
-    spec, recipe = ModelSpec("odd", (1, 8, 8), 10), Recipe(flip=False)
+    spec, recipe = ModelSpec("odd", (1, 8, 8), 10), Recipe(augment="none")
     work = jobs(spec, digits)
     with SequentialEngine(spec, digits, recipe, CPU) as engine:
         forwards, backwards = engine.train(work), engine.train(work[::-1])[::-1]

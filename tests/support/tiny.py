@@ -9,7 +9,7 @@ from fedactive.models import Classifier
 
 PIXELS = torch.tensor([255, 255, 0], dtype=torch.uint8).view(3, 1, 1, 1)  # three samples: x = 1, 1, 0
 ZERO = {"head.weight": torch.zeros(2, 1), "head.bias": torch.zeros(2)}
-PLAIN = Recipe(batch_size=64, momentum=0.9, weight_decay=0.0, flip=False)
+PLAIN = Recipe(batch_size=64, momentum=0.9, weight_decay=0.0, augment="none")
 
 
 class Tiny(Classifier):

@@ -16,14 +16,9 @@ import torch
 from torch import Tensor
 
 from fedactive.errors import RunError
-from fedactive.files import expand_home
+from fedactive.files import CACHE, cache_folder
 
-VARIABLE = "FEDACTIVE_CACHE"
 PART = 512  # images; a kill costs at most the work on so many
-
-
-def cache_folder() -> Path:
-    return expand_home(os.environ.get(VARIABLE) or "~/.cache/fedactive") / "embeddings"
 
 
 class PartStore:
@@ -33,7 +28,7 @@ class PartStore:
         """Choose the folder, in `place`; `what` tells, besides the images, what decides the features."""
         found = hashlib.sha256(repr((tuple(images.shape), PART, *what)).encode())
         found.update(images.contiguous().cpu().numpy())  # type: ignore[arg-type]
-        self.folder = (place or cache_folder()) / found.hexdigest()[:32]
+        self.folder = (place or cache_folder("embeddings")) / found.hexdigest()[:32]
 
     def file(self, first: int) -> Path:
         return self.folder / f"{first:09}.npy"
@@ -63,5 +58,5 @@ class PartStore:
                 partial.unlink(missing_ok=True)
             raise RunError(
                 f"cannot write embeddings to {self.folder}: {error.strerror}; "
-                f"set the variable {VARIABLE} to a folder with room"
+                f"set the variable {CACHE} to a folder with room"
             ) from None

@@ -31,7 +31,10 @@ app.add_typer(data_app, name="data", rich_help_panel=CHOICES)
 
 DatasetName = Annotated[str, name_argument("Name of a dataset (see `fedactive datasets`).", DATASETS)]
 DatasetOrFile = Annotated[
-    str, name_argument("Name of a dataset, or path of an .npz file of your own.", DATASETS)
+    str,
+    name_argument(
+        "Name of a dataset, or path of your own: a folder of images, a CSV or .npz file.", DATASETS
+    ),
 ]
 
 
@@ -84,7 +87,7 @@ def check(name: DatasetOrFile, data_dir: DataDir = Path("data")) -> None:
         raise typer.Exit(1)
 
 
-OF_EMBED = ("dataset", "data_dir", "backbone", "backbone_options", "image_size", "device")
+OF_EMBED = ("dataset", "data_dir", "test_share", "backbone", "backbone_options", "image_size", "device")
 
 
 @app.command(

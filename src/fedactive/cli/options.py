@@ -20,7 +20,7 @@ from fedactive.data.catalog import DATASETS
 from fedactive.errors import ConfigurationError
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
-from fedactive.registry import BACKBONES, METHODS, STRATEGIES, Registry, load_plugin
+from fedactive.registry import AUGMENTATIONS, BACKBONES, METHODS, STRATEGIES, Registry, load_plugin
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -130,6 +130,7 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[F], F]:
 
 # Names for settings that may also be the path of a file.
 OR_FILES: dict[str, Iterable[Any]] = {"dataset": DATASETS, "backbone": set(BACKBONES.ours) - KINDS_OF_FILES}
+OR_FILES["augment"] = [*AUGMENTATIONS.ours, "none"]
 
 
 def setting_flag(item: Option) -> inspect.Parameter:

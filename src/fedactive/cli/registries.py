@@ -6,7 +6,7 @@ import typer
 
 from fedactive.cli.options import CHOICES, Plugins, example, load_plugins
 from fedactive.options import options_of
-from fedactive.registry import ALGORITHMS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, Registry
+from fedactive.registry import ALGORITHMS, AUGMENTATIONS, BACKBONES, MODELS, OBJECTIVES, STRATEGIES, Registry
 
 app = typer.Typer()
 
@@ -44,6 +44,13 @@ def backbones(plugin: Plugins = None) -> None:
     """List the backbones, which turn images into features, and their options."""
     load_plugins(plugin)
     print_registry(BACKBONES, "what it is")
+
+
+@app.command(rich_help_panel=CHOICES, epilog=example("fedactive augmentations"))
+def augmentations(plugin: Plugins = None) -> None:
+    """List the augmentations of training images; --augment flip+crop joins several."""
+    load_plugins(plugin)
+    print_registry(AUGMENTATIONS, "what it does")
 
 
 @app.command(rich_help_panel=CHOICES, epilog=example("fedactive methods"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fedactive.data.own_file import DIGITS, FROM_PYTHON
 from fedactive.data.readers import Parts
 
 Numbers = tuple[float, ...]
@@ -26,7 +29,7 @@ class Dataset:
     mean: Numbers  # per channel, of pixels scaled to [0, 1]; empty for features
     std: Numbers
     train_clients: Tensor | None = None  # int64, (N,): who has each sample, if the data say so
-    origin: str = ""  # the fingerprint of the images that were resized or embedded, if they were
+    origin: str = ""  # a hash of what it was made of, if that is known: image files, images before a backbone
 
     @classmethod
     def of_images(
@@ -36,6 +39,32 @@ class Dataset:
         read = {role: torch.from_numpy(array) for role, array in parts.items()}
         train, test = ((read[f"{split}_images"], read[f"{split}_labels"]) for split in ("train", "test"))
         return cls(name, train[0], train[1], test[0], test[1], classes, mean, std)
+
+    @classmethod
+    def of_samples(
+        cls,
+        name: str,
+        train: Iterable[tuple[Any, Any]],
+        test: Iterable[tuple[Any, Any]],
+        *,
+        classes: Sequence[str] | None = None,
+        clients: Sequence[Any] | None = None,
+        size: int = 0,
+    ) -> Dataset:
+        """Make a dataset of pairs (image, label), for `Experiment(dataset=...)`.
+
+        Images are PIL images, arrays (height, width[, 3]) or tensors (channels, height, width); labels count
+        from 0. `size` resizes images to squares of that side. `clients` names who has each training sample.
+        Samples are read one at a time and kept in the cache, so they need not fit in memory.
+        """
+        from fedactive.data.from_python import keep
+
+        return keep(name, {"train": train, "test": test}, classes, clients, size)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What an experiment keeps of a dataset that was made in Python: its name and content."""
+        return {"dataset": f"{FROM_PYTHON}{self.name}", "dataset_sha256": self.origin[:DIGITS]}
 
     @property
     def input_shape(self) -> tuple[int, ...]:

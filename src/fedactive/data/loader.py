@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from fedactive.data.catalog import DATASETS, DatasetCard, Layout, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.dataset import Dataset
-from fedactive.data.own_features import has_features, load_features
-from fedactive.data.own_file import find_file, is_own_file
-from fedactive.data.own_images import class_names, load_images
-from fedactive.data.partition import read_clients
+from fedactive.data.own_data import OwnData, find_own
+from fedactive.data.own_file import TEST_SHARE, is_own_file
+from fedactive.data.own_pictures import OwnPictures
 from fedactive.data.readers import Parts
+from fedactive.data.report import Report, say_nothing
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
 from fedactive.files import quote
@@ -44,13 +42,21 @@ class FileReport:
         return f", {known}" if known else ""
 
 
-def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
+def load(
+    name: str,
+    data_dir: Path,
+    sha256: str = "",
+    image_size: int = 0,
+    test_share: float = TEST_SHARE,
+    report: Report = say_nothing,
+) -> Dataset:
     """Read a dataset from the files below `data_dir`; warn if they are not the official ones.
 
-    The name may be the path of a file of the user's own; `sha256`, if given, must match its content.
+    The name may be the path of the user's own; `sha256`, if given, must match its content.
+    Image files are decoded at `image_size`; without it all must have one size.
     """
     if is_own_file(name):
-        return load_own_file(find_file(name, data_dir, sha256))
+        return find_own(name, data_dir, sha256, test_share).load(image_size, report)
     card = find_card(name)
     if card.built_in is not None:
         return _dataset(card, join(data_dir, [card.built_in()]))
@@ -70,16 +76,10 @@ def load(name: str, data_dir: Path, sha256: str = "") -> Dataset:
     return _dataset(card, parts)
 
 
-def load_own_file(path: Path) -> Dataset:
-    data = load_features(path) if has_features(path) else load_images(path)
-    clients = read_clients(path)
-    return data if clients is None else replace(data, train_clients=torch.from_numpy(clients[1]))
-
-
 def check(name: str, data_dir: Path) -> list[FileReport]:
     """Check every file of a dataset, also after a bad one; a built-in dataset has no files."""
     if is_own_file(name):
-        return [_check_own_file(find_file(name, data_dir))]
+        return [_check_own_data(name, find_own(name, data_dir))]
     card = find_card(name)
     if not card.layouts:
         return []
@@ -107,9 +107,12 @@ def check(name: str, data_dir: Path) -> list[FileReport]:
     return reports
 
 
-def _check_own_file(path: Path) -> FileReport:
+def _check_own_data(name: str, own: OwnData) -> FileReport:
+    path = Path(name)
     try:
-        d = load_own_file(path)
+        if isinstance(own, OwnPictures):  # of any sizes, and none is decoded
+            return FileReport(path, "own", None, own.describe())
+        d = own.load(0, say_nothing)
     except DataError as error:
         return FileReport(path, "own", str(error).removeprefix(f"{path}: "))
     counts = f"{len(d.train_inputs)} training and {len(d.test_inputs)} test"
@@ -124,7 +127,7 @@ def _check_own_file(path: Path) -> FileReport:
 def find_classes(name: str, data_dir: Path, sha256: str = "") -> tuple[str, ...]:
     """Return the names of a dataset's classes, without reading its images."""
     if is_own_file(name):
-        return class_names(find_file(name, data_dir, sha256))
+        return find_own(name, data_dir, sha256).classes
     return find_card(name).classes
 
 

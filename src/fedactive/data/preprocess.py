@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 class Normalise:
-    """(x / 255 - mean) / std per channel, with some images of the batch mirrored left to right first.
+    """(x / 255 - mean) / std per channel.
 
-    Features are left as they are: they were standardised when they were read, and nothing can be mirrored.
+    Features are left as they are: they were standardised when they were read.
     """
 
     def __init__(
@@ -21,11 +21,9 @@ class Normalise:
         m, s = (torch.tensor(v, dtype=torch.float32, device=device).view(1, -1, 1, 1) for v in (mean, std))
         self.scale, self.shift = 1 / (255 * s), -m / s
 
-    def __call__(self, inputs: Tensor, flip: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor) -> Tensor:
         if not self.of_images:
             return inputs
-        if flip is not None:
-            inputs = torch.where(flip[:, None, None, None], inputs.flip(-1), inputs)
         # Channels last is the layout in which convolutions run fastest, on CPUs and GPUs alike.
         return torch.addcmul(self.shift, inputs.float(), self.scale).contiguous(
             memory_format=torch.channels_last

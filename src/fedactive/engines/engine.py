@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedactive.data.dataset import Dataset
 from fedactive.data.preprocess import Normalise
+from fedactive.errors import RunError
 from fedactive.evaluation import Evaluation, evaluate
 from fedactive.federated.inference import infer, infer_dropping
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
@@ -32,6 +33,7 @@ class Engine(ABC):
         self.spec = spec
         self.recipe = recipe
         self.device = device
+        require_room(dataset, device)
         self.dataset = dataset.to(device)
         self.normalise = Normalise(dataset.input_shape, dataset.mean, dataset.std, device)
         self.model = prepare_model(spec, device)
@@ -80,6 +82,19 @@ class Engine(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def require_room(dataset: Dataset, device: torch.device) -> None:
+    """Refuse a dataset that the GPU's memory cannot hold."""
+    if device.type != "cuda":
+        return
+    needed, (free, _) = (
+        dataset.train_inputs.nbytes + dataset.test_inputs.nbytes,
+        torch.cuda.mem_get_info(device),
+    )
+    if needed > free and not dataset.train_inputs.is_cuda:
+        room = f"{needed / 1e9:.1f} GB, and the GPU has {free / 1e9:.1f} GB free"
+        raise RunError(f"{dataset.name}: its samples take {room}; use a smaller --image-size or a --backbone")
 
 
 def prepare_model(spec: ModelSpec, device: torch.device) -> Classifier:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import CROSS_ENTROPY, record
@@ -34,7 +35,7 @@ class OwnAccuracy:
         self.count_batch = record(self.count, stack.images.device)
 
     def begin(self, jobs: Sequence[LocalJob]) -> None:
-        """Plan one epoch over the samples of these jobs, without steps and flips, in any order."""
+        """Plan one epoch over the samples of these jobs, without steps and augmentation, in any order."""
         stack, batch = self.stack, self.stack.recipe.batch_size
         still = [
             replace(
@@ -45,8 +46,9 @@ class OwnAccuracy:
             )
             for job in jobs
         ]
-        recipe = replace(stack.recipe, flip=False)
-        self.rows = plan_steps(still, stack.width, recipe, stack.images.device)[0]
+        recipe = replace(stack.recipe, augment="none")
+        rows = plan_steps(still, stack.width, recipe, stack.images.device)[0]
+        self.rows = F.pad(rows, (0, stack.row.shape[1] - rows.shape[-1]))  # keys, which nothing reads
 
     def __call__(self) -> Tensor:
         """Return the share of right answers of each client that is still training."""
@@ -54,11 +56,12 @@ class OwnAccuracy:
         for row in self.rows:
             self.stack.row.copy_(row)
             self.count_batch()
-        return self.right / (self.rows[..., : self.stack.recipe.batch_size] >= 0).sum((0, 2)).clamp_min(1)
+        codes = self.rows[..., 1 : 1 + self.stack.recipe.batch_size]
+        return self.right / (codes >= 0).sum((0, 2)).clamp_min(1)
 
     def count(self) -> None:
         stack = self.stack
-        stack.fetch()
+        stack.fetch(varied=False)
         asked = stack.present.clone()
         stack.present.zero_()
         z = stack.embed()

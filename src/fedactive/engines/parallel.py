@@ -12,12 +12,15 @@ import tempfile
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import final
+from pathlib import Path
+from typing import IO, final
 
 import torch
+from torch import Tensor
 
 from fedactive.children import environment_of_a_child
 from fedactive.data.dataset import Dataset
+from fedactive.data.pixel_map import file_of
 from fedactive.engines.device import warn_once
 from fedactive.engines.engine import Engine
 from fedactive.engines.sequential import train_in_turn
@@ -25,6 +28,7 @@ from fedactive.engines.worker import receive, send
 from fedactive.errors import RunError
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.models import MODELS, ModelSpec
+from fedactive.registry import AUGMENTATIONS, split_names
 
 # Activations are freed and allocated again at every step. By default glibc returns blocks of this size to the
 # system each time, and a quarter of the time goes into mapping fresh pages. With these variables workers keep
@@ -43,8 +47,7 @@ class ParallelEngine(Engine):
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, workers: int) -> None:
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
         self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
-        with tempfile.TemporaryFile() as file:  # without a name: nothing is left, however this process ends
-            dataset.train_inputs.numpy().tofile(file)
+        with open_file_of(dataset.train_inputs) as file:
             for _ in range(workers):
                 ours, theirs = Pipe()
                 program = (
@@ -58,8 +61,8 @@ class ParallelEngine(Engine):
                     env=environment_of_a_child(KEEP_MEMORY),
                 )
                 theirs.close()
-                inputs, plugin = dataset.train_inputs, MODELS.file_of(spec.name)
-                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugin))
+                inputs, plugins = dataset.train_inputs, plugin_files(spec, recipe)
+                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugins))
                 self.workers.append((ours, process))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
@@ -97,3 +100,18 @@ class ParallelEngine(Engine):
             process.terminate()  # the result of its current job is not needed
             process.wait()
         self.workers = []
+
+
+def open_file_of(inputs: Tensor) -> IO[bytes]:
+    """Open the file from which the samples are mapped; write one for others."""
+    if (path := file_of(inputs)) is not None:
+        return path.open("rb")
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - without a name: nothing is left, however we end
+    inputs.numpy().tofile(file)
+    return file
+
+
+def plugin_files(spec: ModelSpec, recipe: Recipe) -> list[Path]:
+    """List the files of plugins that a worker needs."""
+    found = [MODELS.file_of(spec.name), *map(AUGMENTATIONS.file_of, split_names(recipe.augment))]
+    return [file for file in found if file is not None]

@@ -44,19 +44,26 @@ def plan_labelled(jobs: Sequence[LocalJob], width: int, recipe: Recipe, device: 
         made = steps_per_epoch(counts[k], batch)
         rates[: job.epochs, :made, k] = np.reshape(job.rates, (job.epochs, made))
 
-    order, flips = shuffled_together([job.shuffle for job in jobs], epochs, counts, device)
+    order, keys = shuffled_together([job.shuffle for job in jobs], epochs, counts, device)
     absent = (order < 0) | torch.from_numpy(over).to(device)
     values = torch.from_numpy(held).to(device).expand(-1, -1, epochs, -1)
     values = values.gather(3, order.clamp_min(0).expand(2, -1, -1, -1))
-    if recipe.flip:
-        values[0] += flips
+    if recipe.augment == "flip":
+        values[0] += keys.lt(0)
+    if keyed := has_keys(recipe):
+        values = torch.cat([values, keys[None]])
     values = F.pad(values.masked_fill_(absent, -1), (0, steps * batch - longest), value=-1)
 
-    rows = torch.full((epochs, steps, width, Row.length(batch)), -1, device=device)
-    columns = rows[:, :, : len(jobs), :-1].unflatten(3, (2, batch))
-    columns.copy_(values.view(2, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
-    rows[..., -1] = torch.from_numpy(rates).view(torch.long).to(device)
+    rows = torch.full((epochs, steps, width, Row.length(recipe)), -1, device=device)
+    columns = rows[:, :, : len(jobs), 1:].unflatten(3, (2 + keyed, batch))
+    columns.copy_(values.view(2 + keyed, len(jobs), epochs, steps, batch).permute(2, 3, 1, 0, 4))
+    rows[..., 0] = torch.from_numpy(rates).view(torch.long).to(device)
     return rows
+
+
+def has_keys(recipe: Recipe) -> bool:
+    """Return whether augmentations need keys; to mirror takes one bit, which the code of a sample holds."""
+    return recipe.augment not in ("none", "flip")
 
 
 def add_pairs(rows: Tensor, jobs: Sequence[LocalJob], recipe: Recipe) -> Tensor:
@@ -70,9 +77,11 @@ def add_pairs(rows: Tensor, jobs: Sequence[LocalJob], recipe: Recipe) -> Tensor:
             first, second, share = mixed_pairs(job.shuffle, job.epochs, count, len(pool), rows.device)
             pairs[0, : job.epochs, k, :count] = 2 * pool[first]
             pairs[1, : job.epochs, k, :count] = pack_pairs(pool[second], share)
-    codes, targets = pairs.unflatten(3, (steps, batch)).transpose(2, 3)
-    row = (rows[..., :batch], codes, rows[..., batch : 2 * batch], targets, rows[..., -1:])
-    return torch.cat(row, dim=-1)
+    mixed = list(pairs.unflatten(3, (steps, batch)).transpose(2, 3))
+    rates, *labelled = rows.split([1, *[batch] * (rows.shape[-1] // batch)], dim=-1)
+    mixed += [torch.zeros_like(keys) for keys in labelled[2:]]  # mixed images are not augmented
+    both = (part for parts in zip(labelled, mixed, strict=True) for part in parts)
+    return torch.cat([rates, *both], dim=-1)
 
 
 def pack_pairs(second: Tensor, share: Tensor) -> Tensor:
@@ -93,16 +102,17 @@ class Row:
     Integers and rates share one int64 tensor, so that a step begins with a single small copy.
     """
 
+    rates: Tensor  # (clients,)
     code: Tensor  # (clients, batch): 2·sample, + 1 if mirrored; -1: an empty place
     targets: Tensor  # (clients, batch)
-    rates: Tensor  # (clients,)
+    keys: Tensor  # (clients, batch), from which augmentations draw; below 0 if mirrored
 
     @staticmethod
-    def length(batch: int) -> int:
-        return 2 * batch + 1
+    def length(recipe: Recipe) -> int:
+        return 1 + (3 if has_keys(recipe) else 2) * recipe.batch_size
 
     @staticmethod
-    def of(values: Tensor) -> Row:
-        batch = values.shape[1] // 2
-        rates = values[:, -1:].contiguous().view(torch.float64)[:, 0].float()
-        return Row(values[:, :batch], values[:, batch : 2 * batch], rates)
+    def of(values: Tensor, recipe: Recipe) -> Row:
+        rates = values[:, :1].contiguous().view(torch.float64)[:, 0].float()
+        code, targets, *keys = values[:, 1:].split(recipe.batch_size, dim=1)
+        return Row(rates, code, targets, keys[0] if keys else -(code & 1))

@@ -13,8 +13,10 @@ from fedactive.engines.engine import Engine
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.engines.sequential import SequentialEngine
 from fedactive.experiment import Experiment
+from fedactive.federated.augmentation import check_augmentation
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import MODELS, ModelSpec
+from fedactive.registry import AUGMENTATIONS, split_names
 
 
 def make_engine(
@@ -25,6 +27,9 @@ def make_engine(
     `workers` is the number of processes on a CPU; 0 means one per core.
     """
     place = choose_device(device)
+    if len(dataset.input_shape) == 3:  # features are not varied
+        for name in split_names(recipe.augment):
+            check_augmentation(name, dataset.input_shape)
     if place.type == "cuda":
         if place.index is not None:
             torch.cuda.set_device(place)  # streams and kernels are made on the current one
@@ -36,9 +41,12 @@ def make_engine(
                 warn_once(f"clients are trained one after another: {reason}")
         return SequentialEngine(spec, dataset, recipe, place)
     count = min(workers or usable_cores(), clients)
-    if count > 1 and MODELS[spec.name].__module__ == "__main__":
-        warn_once(f"clients are trained one after another: workers cannot import model {spec.name}")
-        count = 1
+    used = [("model", spec.name, MODELS[spec.name])]
+    used += [("augmentation", name, AUGMENTATIONS[name]) for name in split_names(recipe.augment)]
+    for kind, name, cls in used if count > 1 else ():
+        if cls.__module__ == "__main__":
+            warn_once(f"clients are trained one after another: workers cannot import {kind} {name}")
+            count = 1
     if count > 1:
         return ParallelEngine(spec, dataset, recipe, count)
     return SequentialEngine(spec, dataset, recipe, place)
@@ -54,7 +62,7 @@ class EngineShelf:
     def get(self, experiment: Experiment, dataset: Dataset) -> Engine:
         e = experiment
         spec = ModelSpec(e.model, dataset.input_shape, len(dataset.classes), e.model_options, e.weights)
-        recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, e.augment == "flip", e.precision)
+        recipe = Recipe(e.batch_size, e.momentum, e.weight_decay, e.augment, e.precision)
         key = (e.inputs, spec, recipe, e.device, e.workers, e.clients)
         if self.engine is None or key != self.key:
             self.close()

@@ -20,7 +20,8 @@ from torch.func import functional_call
 from fedactive.data.preprocess import Normalise
 from fedactive.engines.layout import Layout
 from fedactive.engines.lessons import Lessons, places
-from fedactive.engines.plan import Row
+from fedactive.engines.plan import Row, has_keys
+from fedactive.federated.augmentation import make_augmentation
 from fedactive.federated.inference import autocast, inference_batch
 from fedactive.federated.local_sgd import LocalJob, LocalResult, Recipe
 from fedactive.federated.objective import Objective
@@ -50,6 +51,7 @@ class Stack(ABC):
         self.lessons = Lessons(objective, model, images, normalise, recipe, width)
         recipe = places(recipe, objective)
         self.recipe, self.width = recipe, width
+        self.augment = make_augmentation(recipe.augment)
         device = images.device
         statistics = [
             (f"{name}.{what}", getattr(part, what))
@@ -75,7 +77,7 @@ class Stack(ABC):
             for name, value in model.named_buffers()
             if name not in self.buffer_layout.places
         }
-        self.row = torch.full((width, Row.length(recipe.batch_size)), -1, device=device)
+        self.row = torch.full((width, Row.length(recipe)), -1, device=device)
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
@@ -190,29 +192,41 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
-        self.lessons.prepare(self.batch, self.row[:, : self.recipe.batch_size], self.targets)
+        self.lessons.prepare(self.batch, Row.of(self.row, self.recipe).code, self.targets)
         self.learn()
 
-    def fetch(self) -> None:
-        if self.parameters.is_cuda and self.normalise.of_images:
+    def fetch(self, varied: bool = True) -> None:
+        """Collect this step's images, `varied` by augmentations or as they are."""
+        in_torch = varied and has_keys(self.recipe)  # the kernel mirrors, and nothing else
+        if self.parameters.is_cuda and self.normalise.of_images and not in_torch:
             from fedactive.engines import step_kernels
 
             step_kernels.gather(self)
         else:
-            self.gather()
+            self.gather(varied)
 
-    def gather(self) -> None:
-        """Collect this step's images, mirrored and normalised, their classes, and which places are filled."""
-        row = Row.of(self.row)
+    def gather(self, varied: bool = True) -> None:
+        """Collect this step's images, varied and normalised, their classes, and which places are filled."""
+        row = Row.of(self.row, self.recipe)
         self.present.copy_((row.code >= 0) & self.active[:, None])
         self.targets.copy_(row.targets.clamp_min(0))
         code = row.code.clamp_min(0).flatten()
-        images = self.normalise(self.images[code >> 1], (code & 1).bool())
+        images = self.images[code >> 1]
+        if varied and self.normalise.of_images:
+            images = self.vary(images.unflatten(0, row.code.shape), row.keys).flatten(0, 1)
+        images = self.normalise(images)
         self.batch.copy_(images.movedim(1, -1).view_as(self.batch))
+
+    def vary(self, images: Tensor, keys: Tensor) -> Tensor:
+        """Augment the labelled images; mixed ones, whose places follow, stay as they are."""
+        count = self.lessons.batch
+        labelled = images[:, :count]
+        varied = self.augment(labelled.flatten(0, 1), keys[:, :count].flatten()).view_as(labelled)
+        return torch.cat([varied, images[:, count:]], dim=1)
 
     def descend(self) -> None:
         """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""
-        rates, moving = Row.of(self.row).rates, self.present.any(1, keepdim=True)
+        rates, moving = Row.of(self.row, self.recipe).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w
         if self.start is not None:

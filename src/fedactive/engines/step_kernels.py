@@ -25,7 +25,7 @@ def gather(stack: Stack) -> None:
     gather_kernel[(stack.width, batch)](
         stack.images, stack.row, stack.active.view(torch.uint8), stack.normalise.scale, stack.normalise.shift,
         stack.batch, stack.targets, stack.present.view(torch.uint8),
-        BATCH=batch, CHANNELS=channels, HEIGHT=height, BREADTH=breadth,
+        ROW=stack.row.shape[1], BATCH=batch, CHANNELS=channels, HEIGHT=height, BREADTH=breadth,
         SIZE=triton.next_power_of_2(channels * height * breadth),
     )  # fmt: skip
 
@@ -39,7 +39,7 @@ def descend(stack: Stack, begin: int, end: int) -> Launch:
          absent if stack.start is None else stack.start, absent if stack.drift is None else stack.drift,
          stack.mu, stack.row, stack.present.view(torch.uint8), stack.steps,
          stack.recipe.momentum, stack.recipe.weight_decay, begin, end, stack.layout.length),
-        {"BATCH": batch, "PADDED": triton.next_power_of_2(batch),
+        {"ROW": stack.row.shape[1], "BATCH": batch, "PADDED": triton.next_power_of_2(batch),
          "START": stack.start is not None, "DRIFT": stack.drift is not None,
          "ROUND": stack.rounded is not stack.parameters, "SIZE": ELEMENTS},
     )  # fmt: skip
@@ -48,11 +48,12 @@ def descend(stack: Stack, begin: int, end: int) -> Launch:
 # One argument per line would hide the kernels behind their signatures.
 # fmt: off
 @triton.jit
-def gather_kernel(images, row, active, scale, shift, batch, targets, present, BATCH: tl.constexpr,
-                  CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, SIZE: tl.constexpr):
+def gather_kernel(images, row, active, scale, shift, batch, targets, present, ROW: tl.constexpr,
+                  BATCH: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
+                  SIZE: tl.constexpr):
     """Load one image of one client: mirrored if the plan says so, normalised, channels last."""
     client, n = tl.program_id(0), tl.program_id(1)
-    plan = row + client * (2 * BATCH + 1)
+    plan = row + client * ROW + 1
     code = tl.load(plan + n)
     here = (code >= 0) & (tl.load(active + client) > 0)
     place = client * BATCH + n
@@ -72,8 +73,9 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, BA
 
 @triton.jit
 def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, row, present, steps, momentum,
-                   decay, begin, end, length, BATCH: tl.constexpr, PADDED: tl.constexpr,
-                   START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr, SIZE: tl.constexpr):
+                   decay, begin, end, length, ROW: tl.constexpr, BATCH: tl.constexpr,
+                   PADDED: tl.constexpr, START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr,
+                   SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
     part, client = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
@@ -83,7 +85,7 @@ def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, ro
         tl.store(steps + client, tl.load(steps + client) + moving.to(tl.int64))
     there = e < tl.where(moving, end, 0)
     place = client * length + e
-    rate = tl.load(row + client * (2 * BATCH + 1) + 2 * BATCH).to(tl.float64, bitcast=True).to(tl.float32)
+    rate = tl.load(row + client * ROW).to(tl.float64, bitcast=True).to(tl.float32)
     w = tl.load(parameters + place, mask=there)
     g = tl.load(gradient + place, mask=there) + decay * w
     if START:

@@ -57,8 +57,8 @@ def receive(pipe: Connection) -> Any:
 
 
 def serve(pipe: Connection, inputs_file: int) -> None:
-    shape, dtype, mean, std, spec, recipe, plugin = pipe.recv()
-    if plugin is not None:
+    shape, dtype, mean, std, spec, recipe, plugins = pipe.recv()
+    for plugin in plugins:
         load_plugin(plugin)
     # Mapped, not read: all workers share one copy of the samples in the page cache.
     mapped = mmap.mmap(inputs_file, 0, access=mmap.ACCESS_COPY)

@@ -13,7 +13,6 @@ from fedactive.backbones.backbone import Backbone
 from fedactive.backbones.embedding import prepare
 from fedactive.backbones.find import find_backbone
 from fedactive.data.dataset import Dataset
-from fedactive.data.loader import load
 from fedactive.data.own_features import FEATURES, read_features, scaled, standardisation, standardise
 from fedactive.data.own_file import find_file
 from fedactive.data.preprocess import Normalise
@@ -24,7 +23,7 @@ from fedactive.export.network import normalisation, whole_network
 from fedactive.federated.inference import infer
 from fedactive.federated.weights import Weights
 from fedactive.files import read_json
-from fedactive.laboratory.inputs import embed_dataset, load_inputs, require_images
+from fedactive.laboratory.inputs import embed_dataset, load_inputs, read_dataset, require_images
 from fedactive.models import ModelSpec
 from fedactive.models.classifier import Classifier
 from fedactive.progress import Callback
@@ -89,7 +88,7 @@ def final_weights(folder: Path) -> tuple[Weights, int]:
 def from_laboratory(
     folder: Path, e: Experiment, weights: Weights, al_round: int, progress: Callback
 ) -> RunModel:
-    raw = load(e.dataset, e.data_dir, e.dataset_sha256)
+    raw = read_dataset(e, progress)
     require_same_data(folder, raw)
     shape = raw.input_shape
     backbone, features = None, 0

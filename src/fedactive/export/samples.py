@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from fedactive.data.deep import Deep
 from fedactive.data.loader import DataWarning
 from fedactive.data.own_features import read_features
+from fedactive.data.pictures import fit, see
 from fedactive.data.readers import medmnist
 from fedactive.data.resize import resize
 from fedactive.data.soundness import guarded
 from fedactive.errors import DataError
 from fedactive.export.description import Description
 from fedactive.files import expand_home
-from fedactive.sites.site.deep import Deep
 from fedactive.sites.site.image_files import find_images
-from fedactive.sites.site.pictures import fit, see
 
 # Of the arrays in an .npz file, the first that is there.
 IMAGES, FEATURES = ("images", "test_images"), ("features", "test_features")

@@ -17,6 +17,7 @@ from fedactive.models.spec import seed_generators
 # core from one layer to the next, which is more than twice as fast as large batches.
 PIXELS = {"cpu": 64 * 32 * 32, "cuda": 2048 * 32 * 32}
 MOST_SAMPLES = 2048
+CHUNK = 2**26  # bytes of inputs that are copied at a time
 
 Outputs = tuple[Tensor, Tensor]  # logits, embeddings
 
@@ -66,6 +67,17 @@ def map_on_threads(run: Callable[[Tensor], Outputs], parts: Sequence[Tensor], th
             return list(pool.map(run, parts))
     finally:
         torch.set_num_threads(threads)  # threads that begin later take over what was set last, by any thread
+
+
+def chunks(inputs: Tensor, samples: Tensor) -> tuple[Tensor, ...]:
+    """Split samples so that copies of their inputs stay small on a CPU: all of them may not fit in memory.
+
+    Chunks are whole batches of `infer`, so its numbers are the same.
+    """
+    if inputs.is_cuda or len(samples) == 0:
+        return (samples,)
+    batch, size = inference_batch(inputs), max(1, math.prod(inputs.shape[1:]) * inputs.element_size())
+    return torch.split(samples, max(1, CHUNK // (size * batch)) * batch)
 
 
 def inference_batch(inputs: Tensor) -> int:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.batches import mirrored, shuffled, steps_per_epoch
-from fedactive.federated.inference import autocast, infer
+from fedactive.federated.augmentation import make_augmentation
+from fedactive.federated.batches import draw_keys, shuffled, steps_per_epoch
+from fedactive.federated.inference import autocast, chunks, infer
 from fedactive.federated.lesson import Lesson
 from fedactive.federated.objective import Objective
 from fedactive.federated.objectives.cross_entropy import CrossEntropy
@@ -35,7 +36,7 @@ class Recipe:
     batch_size: int = 64
     momentum: float = 0.9
     weight_decay: float = 1e-5
-    flip: bool = True
+    augment: str = "flip"  # names of augmentations, joined by +
     precision: str = "fp32"
 
 
@@ -48,7 +49,7 @@ class LocalJob:
     labels: Tensor
     epochs: int
     rates: tuple[float, ...]  # η of each step
-    shuffle: int  # seed of the batches and flips
+    shuffle: int  # seed of the batches and of what augmentations draw
     proximal: float = 0.0  # μ
     drift: Weights | None = None
     stop_accuracy: float | None = None  # end after the epoch that reaches it on the job's own samples
@@ -100,13 +101,16 @@ def descend(
     drift = {name: value.to(device) for name, value in (job.drift or {}).items()}
     velocity = {name: torch.zeros_like(w) for name, w in start.items()}
     labels = job.labels.to(device)
-    pixels = images[job.samples.to(device)]
+    samples = job.samples.to(device)
     order = shuffled(job.shuffle, job.epochs, count, device)
-    flips = mirrored(job.shuffle, job.epochs, count, device)
+    keys = draw_keys(job.shuffle, job.epochs, count, device)
+    augment = make_augmentation(recipe.augment if normalise.of_images else "none")
     lesson = Lesson(model, images, normalise, recipe.precision, job)
 
     def ask(who: Classifier) -> Tensor:
-        return infer(who, pixels, normalise, recipe.precision)[0]
+        """Return the logits for the job's own samples, of which all may not fit in memory at once."""
+        parts = chunks(images, samples)
+        return torch.cat([infer(who, images[part], normalise, recipe.precision)[0] for part in parts])
 
     if job.patience:
         own_loss = OwnLoss(job, ask(model), ask(lesson.teacher) if job.objective.needs_global else None)
@@ -116,7 +120,7 @@ def descend(
         for batch in range(steps_per_epoch(count, recipe.batch_size)):
             cut = slice(batch * recipe.batch_size, (batch + 1) * recipe.batch_size)
             chosen = order[epoch, cut]
-            x = normalise(pixels[chosen], flips[epoch, cut] if recipe.flip else None)
+            x = normalise(augment(images[samples[chosen]], keys[epoch, cut]))
             with autocast(device, recipe.precision):
                 loss = lesson.loss(x, labels[chosen], epoch, cut)
             gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)

@@ -6,16 +6,15 @@ import io
 
 import numpy as np
 
-from fedactive.data.loader import load
 from fedactive.experiment import Experiment
-from fedactive.laboratory.inputs import embed_dataset, require_images
+from fedactive.laboratory.inputs import embed_dataset, read_dataset, require_images
 from fedactive.progress import Callback
 
 
 def features_file(experiment: Experiment, progress: Callback) -> tuple[bytes, str]:
     """Return the content of the .npz file with the features as the backbone makes them, and what is in it."""
     e = experiment
-    data = load(e.dataset, e.data_dir, e.dataset_sha256)
+    data = read_dataset(e, progress)
     require_images(e, data)
     train, test = embed_dataset(e, data, progress)
     arrays = {

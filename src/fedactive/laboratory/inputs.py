@@ -24,7 +24,7 @@ SILENT = Silent()
 def load_inputs(experiment: Experiment, progress: Callback = SILENT) -> Dataset:
     """Read the experiment's dataset and make of it what clients see."""
     e = experiment
-    data = load(e.dataset, e.data_dir, e.dataset_sha256)
+    data = read_dataset(e, progress)
     if not (e.backbone or e.image_size or e.weights == "pretrained"):
         return data
     require_images(e, data)
@@ -39,6 +39,14 @@ def load_inputs(experiment: Experiment, progress: Callback = SILENT) -> Dataset:
         published, channels = MODELS[e.model].published, data.input_shape[0]
         data = replace(data, mean=published.mean[:channels], std=published.std[:channels])
     return data
+
+
+def read_dataset(experiment: Experiment, progress: Callback) -> Dataset:
+    """Read the dataset as it is, or its image files at the experiment's size."""
+    try:
+        return load(*experiment.source, progress.on_reading)
+    finally:
+        progress.end_reading()
 
 
 def require_images(experiment: Experiment, data: Dataset) -> None:

@@ -25,7 +25,7 @@ from flwr.simulation import run_simulation
 
 from fedactive.backbones.find import is_file
 from fedactive.client import CPU
-from fedactive.data.own_file import is_own_file
+from fedactive.data.own_file import has_path
 from fedactive.engines import Engine, usable_cores
 from fedactive.errors import ConfigurationError, RunError, UserError
 from fedactive.experiment import Experiment
@@ -36,7 +36,15 @@ from fedactive.laboratory.ray_worker import Task, app, pack, unpack
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
 from fedactive.memory import Memory
-from fedactive.registry import BACKBONES, PLUGIN_MODULE, REGISTRIES, STRATEGIES
+from fedactive.registry import (
+    AUGMENTATIONS,
+    BACKBONES,
+    PLUGIN_MODULE,
+    REGISTRIES,
+    STRATEGIES,
+    Registry,
+    split_names,
+)
 
 CLUSTER = "RAY_ADDRESS"  # the environment variable of Ray itself
 SECONDS_BETWEEN_POLLS = 0.05
@@ -170,7 +178,7 @@ class Flower:
 def with_whole_paths(experiment: Experiment) -> Experiment:
     """Return the experiment for a process in another folder: its data lie at the same path there."""
     name = experiment.dataset
-    dataset = str(Path(name).resolve()) if is_own_file(name) else name
+    dataset = str(Path(name).resolve()) if has_path(name) else name
     backbone = experiment.backbone
     if is_file(backbone):
         backbone = str(Path(backbone).resolve())
@@ -201,11 +209,17 @@ def check(experiment: Experiment) -> None:
     for registry in (*REGISTRIES, BACKBONES):
         chosen, text = (getattr(experiment, f"{registry.kind}{end}") for end in ("", "_options"))
         for name in registry.parts_of(chosen, text) if chosen in registry else ():
-            if registry[name].__module__.startswith(PLUGIN_MODULE):
-                raise ConfigurationError(
-                    registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
-                )
+            refuse_plugin_file(registry, name)
+    for name in split_names(experiment.augment):
+        refuse_plugin_file(AUGMENTATIONS, name)
     check_cluster()
+
+
+def refuse_plugin_file(registry: Registry, name: str) -> None:
+    if registry[name].__module__.startswith(PLUGIN_MODULE):
+        raise ConfigurationError(
+            registry.kind, name, "one of an installed package: Flower's workers load no plugin files"
+        )
 
 
 def check_cluster() -> None:

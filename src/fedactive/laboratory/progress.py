@@ -40,10 +40,16 @@ class Lines(Callback):
         self.file = file  # None: standard output
         self.last = time.monotonic()
 
+    def on_reading(self, done: int, total: int) -> None:
+        self.count("reading", done, total)
+
     def on_embedding(self, done: int, total: int) -> None:
+        self.count("embedding", done, total)
+
+    def count(self, what: str, done: int, total: int) -> None:
         if time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
             self.last = time.monotonic()
-            self.say(f"embedding: {done:,} of {total:,} images")
+            self.say(f"{what}: {done:,} of {total:,} images")
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment
@@ -89,24 +95,32 @@ def make_bars(captions: Sequence[str], console: Console) -> RichProgress:
 class Bars(Callback):
     """One bar per run, in FL rounds, with the AL round and the accuracy beside it.
 
-    Before it another one, in images, if these are embedded.
+    Before it another one, in images, while these are read or embedded.
     """
 
     def __init__(self) -> None:
-        self.embedding: tuple[RichProgress, TaskID] | None = None
+        self.images: tuple[RichProgress, TaskID] | None = None
+
+    def on_reading(self, done: int, total: int) -> None:
+        self.count("reading", done, total)
 
     def on_embedding(self, done: int, total: int) -> None:
-        if self.embedding is None:
-            bars = make_bars(["embedding"], Console(stderr=True))
-            self.embedding = bars, bars.add_task("embedding", total=total, note="images")
+        self.count("embedding", done, total)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        if self.images is None:
+            bars = make_bars([what], Console(stderr=True))
+            self.images = bars, bars.add_task(what, total=total, note="images")
             bars.start()
-        bars, task = self.embedding
+        bars, task = self.images
         bars.update(task, completed=done)
 
-    def end_embedding(self) -> None:
-        if self.embedding is not None:
-            self.embedding[0].stop()
-        self.embedding = None
+    def end_reading(self) -> None:
+        if self.images is not None:
+            self.images[0].stop()
+        self.images = None
+
+    end_embedding = end_reading
 
     def begin(self, experiment: Experiment, fl_rounds_done: int) -> None:
         self.experiment = experiment

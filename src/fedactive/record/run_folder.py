@@ -36,7 +36,7 @@ from fedactive.files import read_json, write_atomically, write_json, write_parti
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
 from fedactive.record.state import State
-from fedactive.registry import REGISTRIES, STRATEGIES
+from fedactive.registry import AUGMENTATIONS, REGISTRIES, STRATEGIES, split_names
 
 FORMAT = 1
 LOCK = ".lock"  # held by the process that runs
@@ -214,6 +214,9 @@ def require_same_origin(experiment: Experiment, data: str | None) -> dict[str, s
         titles[f"{registry.kind}_code"] = f"{registry.kind} {name}"
     origin["first_code"] = STRATEGIES.code_of(experiment.first)
     titles["first_code"] = f"strategy {experiment.first}"
+    codes = filter(None, map(AUGMENTATIONS.code_of, split_names(experiment.augment)))
+    origin["augment_code"] = " ".join(codes) or None
+    titles["augment_code"] = f"augmentation {experiment.augment}"
     for start in earlier_starts(experiment.folder):
         for what, value in origin.items():
             if start.get(what, value) != value:
@@ -237,7 +240,8 @@ def first_round_file(experiment: Experiment) -> Path:
 
 def first_round_origin(origin: Mapping[str, str | None]) -> str:
     """Return the origin of AL round 1; empty where the data are not known."""
-    codes = (origin[f"{what}_code"] for what in ("algorithm", "objective", "model", "first"))
+    kinds = ("algorithm", "objective", "model", "first", "augment")
+    codes = (origin[f"{kind}_code"] for kind in kinds)
     return " ".join(filter(None, (origin["data"], *codes))) if origin["data"] else ""
 
 

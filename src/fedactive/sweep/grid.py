@@ -24,6 +24,7 @@ def expand(values: Mapping[str, Any]) -> list[Experiment]:
     Strategies with one selector ignore the grid's selectors, and everything ignores options that only others
     in the grid have; such experiments appear once. Options that nothing in the grid has are refused.
     """
+    values = dict(values) | getattr(values.get("dataset"), "settings", {})  # one that was made in Python
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name in (name for name, value in axes.items() if not value):
         raise ConfigurationError(name, [], "a list with at least one value")

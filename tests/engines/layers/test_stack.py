@@ -216,6 +216,33 @@ def test_a_turned_product_is_the_same(monkeypatch):
     assert (gradients[0] - gradients[1]).norm() < 1e-5 * gradients[0].norm()
 
 
+@pytest.mark.parametrize("augment", ["none", "flip", "crop"])
+def test_the_kernel_gathers_what_torch_does(augment):
+    """Of rows with keys, which `crop` draws from, it takes the images as they are."""
+    *things, jobs, recipe = setting(Pooled, 3, 9)
+    recipe = replace(recipe, augment=augment)
+    stack = make(LayerStack, DEVICE, *things, jobs, recipe)
+    stack.row.copy_(plan_steps(jobs, 3, recipe, DEVICE)[0, 0])
+    found = []
+    for gather in (step_kernels.gather, lambda one: one.gather(varied=augment == "flip")):
+        gather(stack)
+        here = stack.present[..., None, None, None]
+        found.append((torch.where(here, stack.batch, 0), stack.targets.clone(), stack.present.clone()))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*found, strict=True))
+    assert found[0][2].sum() == 5
+
+
+@pytest.mark.parametrize("augment", ["flip", "crop"])
+def test_their_own_accuracy_is_of_images_as_they_are(augment):
+    *things, jobs, recipe = setting(Pooled, 1, 8)
+    jobs = [replace(job, stop_accuracy=0.5) for job in jobs]
+    found = []
+    for kind, device in ((BranchStack, CPU), (LayerStack, DEVICE)):
+        stack = make(kind, device, *things, jobs, replace(recipe, augment=augment))
+        found.append(stack.own_accuracy().cpu())
+    assert torch.equal(*found)
+
+
 def test_inference_is_that_of_the_plain_model(monkeypatch):
     model, images, _, jobs, recipe = setting(Separable, 3, 8)
     monkeypatch.setattr(kernel_inference, "BATCH", 6)  # 8 images: one full batch and a part of one

@@ -12,6 +12,7 @@ from fedactive.analysis.panels import Values
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.errors import DataError, UserError
+from fedactive.experiment import Experiment
 from fedactive.record.run_reader import read_selections
 
 THUMBNAILS = 96  # per strategy, at most
@@ -34,7 +35,13 @@ def image_panel(
         return [], "Images are not shown: exported results do not say which were queried."
     try:
         used = first.iloc[0]
-        data = load(used["dataset"], data_dir or Path(used["data_dir"]), used["dataset_sha256"])
+        data = load(
+            used["dataset"],
+            data_dir or Path(used["data_dir"]),
+            used["dataset_sha256"],
+            int(known(used, "image_size")),
+            known(used, "test_share"),
+        )
         if len(data.input_shape) != 3:
             return [], "Images are not shown: the dataset holds features."
         strategies = [
@@ -44,6 +51,12 @@ def image_panel(
     except (UserError, OSError) as error:
         return [], f"Images are not shown: {error}."
     return strategies, ""
+
+
+def known(run: pd.Series, setting: str) -> float:
+    """Return a setting that older runs lack, as it was for them."""
+    value = run.get(setting)
+    return float(getattr(Experiment, setting) if value is None or pd.isna(value) else value)
 
 
 def _thumbnails(folder: Path, data: Dataset) -> Values:

@@ -26,16 +26,16 @@ from typing import IO
 import torch
 
 from fedactive.data.catalog import DatasetCard
+from fedactive.data.deep import Window
+from fedactive.data.pictures import Shape
 from fedactive.errors import DataError, UserError
 from fedactive.files import write_atomically, write_json
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.site.deep import Window
 from fedactive.sites.site.image_files import ENDINGS, PICTURES
 from fedactive.sites.site.image_pool import ImagePool
 from fedactive.sites.site.labelled_images import read_classes, read_test_images
-from fedactive.sites.site.pictures import Shape
 from fedactive.sites.site.read_images import read_images
 from fedactive.sites.site.site_run import Holdings
 

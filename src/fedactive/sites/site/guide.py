@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedactive.data.deep import Deep
+from fedactive.data.pictures import see
 from fedactive.errors import DataError, UserError, unknown_name
 from fedactive.sites.page.guide import AboutClass, Guide, Picture
-from fedactive.sites.site.deep import Deep
-from fedactive.sites.site.pictures import see
 
 KEYS = ("group", "definition", "examples")
 LARGEST = 512  # pixels of an example's longer side

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
+from fedactive.data.dicom import ENDINGS as DICOM
 from fedactive.errors import DataError
-from fedactive.sites.site.dicom import ENDINGS as DICOM
 
 PICTURES = (".png", ".jpg", ".jpeg")
 ENDINGS = (*PICTURES, *DICOM)

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from fedactive.data import dicom
+from fedactive.data.deep import Deep, Window
+from fedactive.data.pictures import Pixels, see_file
 from fedactive.errors import DataError
-from fedactive.sites.site import dicom
-from fedactive.sites.site.deep import Deep, Window
 from fedactive.sites.site.image_files import ENDINGS
 from fedactive.sites.site.metadata import without_metadata
-from fedactive.sites.site.pictures import Pixels, see_file
 
 ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its file
 

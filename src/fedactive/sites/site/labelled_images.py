@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from fedactive.data.deep import Window
+from fedactive.data.pictures import Shape, fit
 from fedactive.errors import DataError
-from fedactive.sites.site.deep import Window
-from fedactive.sites.site.pictures import Shape, fit
 from fedactive.sites.site.read_images import read_images
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ import zlib
 
 from PIL import Image
 
+from fedactive.data.upright import read_orientation, turn
 from fedactive.errors import DataError
-from fedactive.sites.site.upright import read_orientation, turn
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"  # with these bytes their files begin
 

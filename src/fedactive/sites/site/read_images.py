@@ -20,17 +20,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from fedactive.data import dicom
+from fedactive.data.deep import Window
+from fedactive.data.pictures import Decoded, Pixels, Shape, decode, fit
 from fedactive.errors import DataError
-from fedactive.sites.site import dicom
-from fedactive.sites.site.deep import Window
 from fedactive.sites.site.image_files import ENDINGS, find_images, leads_astray, stamp
 from fedactive.sites.site.image_pool import ImagePool, ReadOriginal, Report, read_cache, write_cache
-from fedactive.sites.site.pictures import Decoded, Pixels, Shape, decode, fit
 
 # An earlier version may have decoded the same pictures to other pixels.
 SOURCES = [
-    files("fedactive.sites.site").joinpath(name)
-    for name in ("pictures.py", "upright.py", "deep.py", "dicom.py")
+    files("fedactive.data").joinpath(name) for name in ("pictures.py", "upright.py", "deep.py", "dicom.py")
 ]
 DECODER = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 

@@ -10,12 +10,12 @@ import pydicom
 import pytest
 from PIL import Image
 
+from fedactive.data import dicom
+from fedactive.data.deep import Deep
+from fedactive.data.pictures import decode, fit, see
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.sites.card import card_from_plain, card_to_plain, read_card
-from fedactive.sites.site import dicom
-from fedactive.sites.site.deep import Deep
 from fedactive.sites.site.folder import Site
-from fedactive.sites.site.pictures import decode, fit, see
 from fedactive.sites.site.read_images import read_images
 from support.dicoms import PUBLISHED, copy
 

@@ -14,6 +14,7 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+SIDEWAYS = (5, 6, 7, 8)  # these change height and width
 
 
 def read_orientation(image: Image.Image) -> int | None:

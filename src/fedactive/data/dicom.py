@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fedactive.sites.site.deep import Deep, Window, of_values
+from fedactive.data.deep import Deep, Window, of_values
 
 if TYPE_CHECKING:
     from pydicom import Dataset

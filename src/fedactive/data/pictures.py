@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -11,9 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from fedactive.sites.site import deep, dicom
-from fedactive.sites.site.deep import Deep, Window
-from fedactive.sites.site.upright import read_orientation, turn
+from fedactive.data import deep, dicom
+from fedactive.data.deep import Deep, Window
+from fedactive.data.upright import read_orientation, turn
+
+BETWEEN_SITES = ("PNG", "JPEG")  # the formats of pictures that a site shows to people, beside DICOM
+Image.init()
+# All that Pillow reads, but for programs that draw and for what it only recognises.
+FORMATS = tuple(sorted(set(Image.OPEN) - {"EPS", "WMF", "MPEG", "BUFR", "GRIB", "HDF5"}))
+ENDINGS = {ending for ending, form in Image.registered_extensions().items() if form in FORMATS}
+GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N")  # modes without colours
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # channels, height, width
@@ -37,32 +45,41 @@ def decode(path: Path, shape: Shape, window: Window | None = None) -> Decoded | 
     return Decoded(fit(seen, shape), original.digest(), False)
 
 
-def see(path: Path) -> Image.Image | Deep | str:
+def see(path: Path, formats: Collection[str] = BETWEEN_SITES) -> Image.Image | Deep | str:
     """Read a picture as a browser shows it, a deep one in full; or return why it cannot be read."""
     try:
         with path.open("rb") as file:
-            return see_file(file, path.name)
+            return see_file(file, path.name, formats)
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
 
 
-def see_file(file: BinaryIO, name: str = "") -> Image.Image | Deep | str:
+def see_file(
+    file: BinaryIO, name: str = "", formats: Collection[str] = BETWEEN_SITES
+) -> Image.Image | Deep | str:
     try:
         head = file.read(132)
         file.seek(0)
         if dicom.is_dicom(head):
             return dicom.see_dicom(file)
-        with Image.open(file, formats=("PNG", "JPEG")) as image:
+        with Image.open(file, formats=tuple(formats)) as image:
             image.load()
             turned = turn(image, read_orientation(image))
             return deep.of_png(turned) if turned.mode.startswith("I") else _with_colours(turned)
     except UnidentifiedImageError:
+        if formats is not BETWEEN_SITES:
+            return "it is not an image"
         kind = "DICOM file" if name.lower().endswith(dicom.ENDINGS) else "PNG or JPEG image"
         return f"it is not a {kind}"
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def is_picture(path: Path) -> bool:
+    """Return whether the end of its name is that of an image."""
+    return path.suffix.lower() in ENDINGS
 
 
 def _with_colours(image: Image.Image) -> Image.Image:

@@ -1,0 +1,1 @@
+"""Augmentations: one file each, which has the augmentation's name."""
