@@ -5,7 +5,10 @@ import pytest
 from fedactive.cli.new import BY_KIND, Kind
 from support.commands import cli
 
-SHORT = ("--dataset", "digits", "--augment", "none", "--clients", "2", "--rounds", "2", "--fl-rounds", "1")
+SHORT = (
+    *("--dataset", "digits", "--augment", "none", "--clients", "2", "--rounds", "2", "--fl-rounds", "1"),
+    *("--local-epochs", "1", "--local-only-epochs", "1"),
+)
 OWN_TESTS = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider']))"
 
 
