@@ -32,7 +32,7 @@ needs_ray = pytest.mark.skipif(
 )
 
 
-def until(condition, process, seconds=60):
+def until(condition, process, seconds=200):
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert process.poll() is None
