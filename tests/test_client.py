@@ -43,7 +43,7 @@ def federation(small, digits):
 
 
 def lone_client(small, **changes):
-    values = {"pool": torch.arange(10), "first": torch.tensor([3, 1]), "budget": 2} | changes
+    values = {"pool": torch.arange(10), "first": torch.tensor([3, 1]), "budgets": (2,)} | changes
     return Client(small(), 0, **values)
 
 
@@ -84,7 +84,7 @@ def test_a_client_asks_alone_for_what_it_asks_for_in_company(federation, strateg
     for client, query, phase in zip(clients, together.queries, alone, strict=True):
         assert query.samples.tolist() == phase.queries[0].samples.tolist()
         assert set(query.samples.tolist()) <= set(client.unlabelled.tolist())
-        assert len(query.samples) == client.budget
+        assert len(query.samples) == client.budgets[0]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
@@ -138,10 +138,10 @@ def test_at_rest_a_client_is_the_same_with_tensors_on_the_cpu(small):
 def test_the_first_labels_are_different_samples_of_the_pool(small):
     pool = np.arange(100, 120)
     for budget in (1, 19, 20, 50):
-        first = first_labels(small(), 3, pool, budget).tolist()
+        first = first_labels(small(), 3, pool, (budget,)).tolist()
         assert len(first) == len(set(first)) == min(budget, 20)
         assert set(first) <= set(pool.tolist())
-    assert first_labels(small(), 3, pool, 9).tolist() != first_labels(small(), 4, pool, 9).tolist()
+    assert first_labels(small(), 3, pool, (9,)).tolist() != first_labels(small(), 4, pool, (9,)).tolist()
 
 
 def test_nobody_trains_nobody(small):
@@ -153,7 +153,7 @@ def test_what_a_strategy_chose_is_checked_for_each_client(federation, monkeypatc
     monkeypatch.setattr("fedactive.client.require_contract", lambda *given: checked.append(given[2:]))
     clients, engine, server = federation(strategy="random")
     query_together(clients, engine, 2, server.weights)
-    assert checked == [(len(client.unlabelled), client.budget) for client in clients]
+    assert checked == [(len(client.unlabelled), client.budgets[0]) for client in clients]
 
 
 def test_the_finetuned_model_is_trained_from_the_global_one(federation, monkeypatch):

@@ -60,7 +60,7 @@ def test_features_are_standardised_and_of_one_length(file, arrays, tmp_path):
     for split in ("train", "test"):  # both by what the training samples are like
         standard = (arrays[f"{split}_features"] - train.mean(0)) / np.where(std > 0, std, 1)
         expected = LENGTH * standard / np.linalg.norm(standard, axis=1, keepdims=True)
-        found = seen(getattr(data, f"{split}_inputs"), torch.ones(len(expected), dtype=torch.bool))
+        found = seen(getattr(data, f"{split}_inputs"))
         assert torch.allclose(found.double(), torch.from_numpy(expected), atol=1e-4)
 
 

@@ -24,6 +24,7 @@ from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import split
 from fedactive.memory import Memory
 from fedactive.query import STRATEGIES
+from fedactive.record.run_tables import RunTables
 from support.networks import write_onnx
 from support.traps import set_traps
 
@@ -46,7 +47,7 @@ def test_ten_clients_on_ray_are_the_laboratorys(small, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert not imported.exists(), imported.read_text()
-    assert_same(laboratory.Result(there.folder), laboratory.run(here))
+    assert_same(RunTables(there.folder), laboratory.run(here))
 
     further = {"rounds": 3, "federation": "simulation"}
     assert_same(laboratory.run(replace(there, **further)), laboratory.run(replace(here, **further)))

@@ -146,8 +146,8 @@ def test_a_row_for_each_strategy_and_what_is_off_in_bold(store, runs):
     head, _, *rows, empty, sentence = text.splitlines()[1:-1]
     assert head.count("%") == 6  # nothing has reached 60%
     assert rows == [
-        "| global | 65.12 | 65.00 ± 1.41 (2) | -0.12 |  |  |  |",
-        "| local | 66.32 | 66.32 ± 1.41 (2) | +0.00 | 71.28 | 73.80 ± 1.41 (2) | **+2.52** |",
+        "| badge | global | 65.12 | 65.00 ± 1.41 (2) | -0.12 |  |  |  |",
+        "| badge | local | 66.32 | 66.32 ± 1.41 (2) | +0.00 | 71.28 | 73.80 ± 1.41 (2) | **+2.52** |",
     ]
     assert not empty
     assert sentence == (

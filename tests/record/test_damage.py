@@ -275,7 +275,7 @@ def use_damaged_folder(sound, seed):
         attempt(is_finished, bad)
         attempt(require_same_origin, bad, None)
         for table in ("metrics", "selections"):
-            attempt(RunTables(folder / bad.name).table, table)
+            attempt(getattr, RunTables(folder / bad.name), table)
 
 
 def use_damaged_results(sound, seed):

@@ -58,7 +58,7 @@ OBSERVATIONS = [
 
 
 @dataclass(frozen=True)
-class Block:
+class Comparable:
     """The rows that are compared in one place: ours, and the paper's."""
 
     where: str
@@ -80,7 +80,7 @@ class Block:
 @dataclass(frozen=True)
 class Claim:
     claim: str
-    block: Block
+    block: Comparable
     weights: Mapping[Key, float] | None  # None: LoGo is best or second, which is no sum
 
     @property
@@ -210,7 +210,7 @@ def observations(table: Iterable[Cell], archive: Archive) -> Iterator[Claim]:
 
 def gather(
     where: str, measure: str, by_percent: Mapping[float, Mapping[Key, Cell]], archive: Archive
-) -> Block:
+) -> Comparable:
     """Take the rows with two seeds at the first percentage, their seeds in common, and how far these got."""
     numbers = {
         percent: {row: by_seed(cell, archive) for row, cell in cells.items()}
@@ -224,7 +224,7 @@ def gather(
         percent: pd.DataFrame({row: own[row].reindex(common) for row in rows})
         for percent, own in numbers.items()
     }
-    return Block(
+    return Comparable(
         where,
         measure,
         {percent: table for percent, table in ours.items() if table.size and table.notna().all(axis=None)},

@@ -19,7 +19,7 @@ from fedactive.engines.branches import BranchStack
 from fedactive.engines.layers import first_launches, tiles
 from fedactive.engines.layers.stack import LayerStack
 from fedactive.engines.lessons import places
-from fedactive.engines.plan import plan_steps
+from fedactive.engines.plan import Row, plan_steps
 from fedactive.federated.inference import infer
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.objective import make_objective
@@ -148,7 +148,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
     step_kernels.gather(stack)
-    stack.lessons.prepare(stack.batch, stack.row[:, : stack.recipe.batch_size], stack.targets)
+    stack.lessons.prepare(stack.batch, Row.of(stack.row, stack.recipe).code, stack.targets)
     stack.learn()
 
 

@@ -31,6 +31,7 @@ fl_rounds = 6
 local_epochs = 1
 augment = "none"
 model = "mlp"
+lr = 0.1  # so that no two FL rounds end alike
 device = "cpu"
 
 [field]
