@@ -13,7 +13,11 @@ __all__ = ["runs", "store"]
 def test_folders_and_exported_results_are_the_same_table_with_all_that_was_recorded(
     store, runs, small, tmp_path
 ):
-    store(replace(small(runs_dir=runs, fl_rounds=6), rounds=2), [0.5, 0.6], labels=[[[0, 0], [1, 1]], [[1, 1], [0, 0]]])
+    store(
+        replace(small(runs_dir=runs, fl_rounds=6), rounds=2),
+        [0.5, 0.6],
+        labels=[[[0, 0], [1, 1]], [[1, 1], [0, 0]]],
+    )
     export([runs], tmp_path / "results")
     for folder in (runs, str(tmp_path / "results")):
         table = fedactive.load_results(folder)
