@@ -48,11 +48,11 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Five at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
+# Four at a time for two cores: many tests wait for processes that they have started. Those are hundreds, so
 # Python keeps what it has compiled, whatever the environment says.
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: setup browser
-	$(BIN)/pytest -n 5 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 reproduce-check: setup ## README and the documents of results say what results/ says
 	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet \

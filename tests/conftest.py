@@ -34,9 +34,9 @@ SLOW = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each of five workers begin with slow tests, so that none is left with them at the end.
+    """Let each of four workers begin with slow tests, so that none is left with them at the end.
 
-    `--dist worksteal` gives each a fifth of the list, and whoever is done takes over from the others' ends.
+    `--dist worksteal` gives each a quarter of the list, and whoever is done takes over from the others' ends.
     """
     groups = [[item for item in items if item.path.as_posix().endswith(files)] for files in SLOW]
     slow = {item for group in groups for item in group}

@@ -81,7 +81,7 @@ def test_two_processes_decode_it_once(tmp_path: Path):
         import numpy as np
         from fedactive.data.pixel_map import decode_into
         def decode(k):
-            print(k)
+            sys.stdout.write(f"{k}\\n")  # whole, whoever else writes
             time.sleep(0.02)
             return np.full((1, 4, 4), k, np.uint8)
         decode_into(Path(sys.argv[1]), 50, (1, 4, 4), decode, lambda more: None)

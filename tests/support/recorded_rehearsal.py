@@ -39,6 +39,6 @@ class RecordedRehearsal(Rehearsal):
         self.running[name].wait()
 
     def __exit__(self, *_):
-        end([self.running.pop(site.name) for site in self.sites])
+        end([self.running.pop(site.name) for site in self.sites if site.name in self.running])
         self.door.server.should_exit = True  # or the coordinator would wait for its connections to end
         super().__exit__()

@@ -31,7 +31,7 @@ from fedactive.sites.flower import processes
 from fedactive.sites.site.folder import Site
 
 NAMES = ("north", "south", "west", "east")
-SECONDS_TO_START = 120.0
+SECONDS_TO_START = 300.0
 SECONDS_TO_END = 30.0
 SECONDS_BETWEEN_VISITS = 0.5
 

@@ -22,7 +22,6 @@ from fedactive.sites.page.server import PageServer
 
 log = logging.getLogger(__name__)
 
-SECONDS_TO_START = 60.0
 SECONDS_OF_A_DAY = 86_400.0
 
 
@@ -103,7 +102,8 @@ def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Ev
     while not stopped.is_set():
         process = start_superlink(coordinator, address)
         control = Control(address, coordinator.folder / "ca.pem")
-        if control.wait(SECONDS_TO_START, stopped.is_set):
+        # However long it takes: on a busy machine that may be minutes.
+        if control.wait(partial(is_over, process, stopped)):
             write_json(serving, {"address": address, "pid": process.pid})
             admitted = ", ".join(site.name for site in coordinator.sites()) or "none yet"
             log.info("serving sites at %s; admitted: %s", coordinator.address, admitted)
@@ -114,6 +114,10 @@ def keep_superlink(coordinator: Coordinator, address: str, stopped: threading.Ev
         processes.end(process)
         if not stopped.is_set():
             log.warning("the SuperLink ended and is started again; see %s", coordinator.folder / "flower.log")
+
+
+def is_over(process: subprocess.Popen[bytes], stopped: threading.Event) -> bool:
+    return stopped.is_set() or process.poll() is not None
 
 
 def start_superlink(coordinator: Coordinator, address: str) -> subprocess.Popen[bytes]:
