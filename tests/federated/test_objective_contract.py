@@ -139,7 +139,5 @@ def test_mixed_images_need_a_loss():
         name = "half"
         needs_mixed = True
 
-    with pytest.raises(
-        NotImplementedError, match="objective half needs mixed images and has no mixed_losses"
-    ):
+    with pytest.raises(UserError, match="objective half needs mixed images and has no mixed_losses"):
         check_objective(Half())

@@ -61,16 +61,18 @@ class Objective(ABC):
 
     def mixed_losses(self, known: Mixed) -> Tensor:
         """Return the loss of each mixed image (n,); only called if `needs_mixed`."""
-        raise NotImplementedError(f"objective {self.name} needs mixed images and has no mixed_losses")
+        raise UserError(f"objective {self.name} needs mixed images and has no mixed_losses")
 
 
-def require_frozen(objective: Objective) -> None:
-    """Refuse one that does not equal another with the same options: engines reuse what they compiled."""
+def require_sound(objective: Objective) -> None:
+    """Refuse one that lacks a loss, or does not equal another with the same options, as engines need."""
     if "__dataclass_params__" not in vars(type(objective)) or type(objective).__hash__ is None:
         raise UserError(f"objective {objective.name} must be a class with @dataclass(frozen=True) above it")
+    if objective.needs_mixed and type(objective).mixed_losses is Objective.mixed_losses:
+        raise UserError(f"objective {objective.name} needs mixed images and has no mixed_losses")
 
 
-OBJECTIVES.validate = require_frozen
+OBJECTIVES.validate = require_sound
 
 
 def make_objective(name: str, options: str = "") -> Objective:

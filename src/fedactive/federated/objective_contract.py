@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from fedactive.federated.contract import call_purely
-from fedactive.federated.objective import Labelled, Mixed, Objective, require_frozen
+from fedactive.federated.objective import Labelled, Mixed, Objective, require_sound
 
 SAMPLES, CLASSES = 8, 4
 COUNTS = (5.0, 0.0, 40.0, 1.0)  # of one class the client has no label
@@ -22,7 +22,7 @@ COUNTS = (5.0, 0.0, 40.0, 1.0)  # of one class the client has no label
 
 def check_objective(objective: Objective) -> None:
     """Compute an objective's losses in many situations; AssertionError says what it breaks."""
-    require_frozen(objective)
+    require_sound(objective)
     check_function(objective.losses, [known_of_labelled(objective, t) for t in (0, 1, 50)])
     if objective.needs_mixed:
         check_function(objective.mixed_losses, [known_of_mixed(t) for t in (0, 1, 50)])
