@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import ssl
 import threading
 import time
@@ -230,9 +231,11 @@ def test_the_search_finds_what_is_sent(rehearsal, finished):
 
 def test_with_a_backbone_sites_embed_once_and_send_sums_and_heads(rehearsal, finished):
     """From the file that people have put into the folders of the coordinator and the sites."""
-    for folder in (rehearsal.coordinator.folder, *(site.folder for site in rehearsal.sites)):
-        (folder / "backbones").mkdir()
-        write_torchscript(folder / "backbones" / "mine.pt", size=8)
+    first, *others = (rehearsal.coordinator.folder, *(site.folder for site in rehearsal.sites))
+    (first / "backbones").mkdir()
+    write_torchscript(first / "backbones" / "mine.pt", size=8)
+    for folder in others:  # copies: the same network traced again is another file
+        shutil.copytree(first / "backbones", folder / "backbones")
     before = len(rehearsal.recorder.requests)
     run = launch.run(rehearsal.coordinator, rehearsal.coordinator.keep_plan(BACKBONE_PLAN))
     assert run.metrics.query("model == 'global'")["labelled"].tolist() == [24]
