@@ -2,8 +2,8 @@
 
 A sum of one sample would be that sample. So a client keeps to itself every cluster of which it has fewer than
 SMALLEST samples, in each message: its means at the start, then its sums and counts in each iteration. That is
-not enough between real sites: where one sample moves from a cluster to another, the difference of two messages
-is that sample. There the sums would have to be added up without anybody seeing them.
+not enough between real sites: if one sample changes its cluster, the difference of two messages is it. There
+the sums would have to be added up without anybody seeing them.
 """
 
 from __future__ import annotations
