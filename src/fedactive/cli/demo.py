@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import time
-import webbrowser
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from fedactive.analysis.curves import learning_curves, plot_learning_curves
 from fedactive.analysis.report import write_report
+from fedactive.cli.browser import show_in_browser
 from fedactive.cli.tables import print_accuracy
 from fedactive.experiment import Experiment
 from fedactive.files import quote
@@ -73,8 +73,8 @@ def demo(runs_dir: Path, open_report: bool = False) -> None:
     say(f"report:          {report}")
     say(f"run folders:     {folder}\n")
     print_what_to_try(say, report)
-    if open_report and not webbrowser.open(report.resolve().as_uri()):
-        say(f"\nno browser can be started here; open this file in one: {report.resolve()}")
+    if open_report:
+        show_in_browser(report)
 
 
 def print_what_to_try(say: Callable[[str], None], report: Path) -> None:
