@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
+.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants release clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -24,9 +24,8 @@ $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "set-up, once: installing what fedactive needs $(WHY) into .venv (minutes, mostly downloads)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable $(WHAT)
+	@$(BIN)/python tools/install.py --constraint constraints.txt --editable $(WHAT)
 	@touch $(READY_TO_RUN) $@
-	@echo "set-up: done"
 
 demo: setup-demo ## LoGo, Entropy and Random side by side on an embedded dataset
 	$(BIN)/fedactive demo
@@ -69,6 +68,9 @@ reproduce-check: setup ## README and the documents of results say what results/ 
 mutants: setup ## plant faults one at a time, and list those that no test notices
 	$(BIN)/python tests/mutants.py $(MUTANTS)
 
+release: setup ## build sdist and wheel into dist/, and try the wheel in a fresh environment
+	$(BIN)/python tools/release.py
+
 # Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
 # message; where the variable CI is set, they fail.
 browser: ## install Chromium and axe-core for the tests, where they are missing and that needs no password
@@ -91,5 +93,5 @@ browser: ## install Chromium and axe-core for the tests, where they are missing 
 	fi; \
 	there || echo "axe-core is missing and cannot be installed: tests of accessibility are skipped"
 
-clean: ## remove .venv and caches (run folders are kept)
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+clean: ## remove .venv, dist and caches (run folders are kept)
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -6,9 +6,10 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def python_block(document: str) -> str:
-    """The first block of Python in a document."""
-    return re.findall(r"```python\n(.*?)```", (DOCS / document).read_text(encoding="utf-8"), re.DOTALL)[0]
+def python_block(document: str, number: int = 0) -> str:
+    """A block of Python in a document, the first unless another number is given."""
+    text = (DOCS / document).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)[number]
 
 
 def plugin_from(document: str, folder: Path) -> Path:

@@ -78,7 +78,24 @@ def print_section(title: str, frame: pd.DataFrame, note: str) -> None:
 
 
 def print_paper_table(frame: pd.DataFrame, title: str) -> None:
-    """Print a table of `fedactive paper show`, narrower than as CSV."""
+    """Print a table of `fedactive paper show`, one for each dataset, without the rows that have no runs.
+
+    If none has, the paper's numbers are shown.
+    """
+    made = frame[frame["seeds"] > 0] if "seeds" in frame.columns else frame  # who beats whom has no such rows
+    shown = made if len(made) else frame
+    if "dataset" not in shown.columns:
+        print_rows(shown, title)
+    else:
+        Console().print(Text(title))
+        for dataset, part in shown.groupby("dataset", sort=False):
+            print_rows(part.drop(columns="dataset"), str(dataset))
+    if 0 < len(made) < len(frame):
+        print(f"({len(frame) - len(made)} rows have no runs: not shown here, but in the file that -o writes)")
+
+
+def print_rows(frame: pd.DataFrame, title: str) -> None:
+    """Print rows of a paper's table, narrower than as CSV."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     shown = join_mean_and_spread(frame) if "ours" in frame.columns else frame
     for column in shown.columns:
