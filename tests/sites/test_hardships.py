@@ -178,7 +178,7 @@ def restored(transport, copy):
         path.with_name(path.name + end).unlink(missing_ok=True)
     shutil.copy(copy, path)
     annotator.store = LabelStore(path)
-    transport.trainers[0] = Trainer(trainer.folder, annotator.store, trainer.classes, trainer.read, "cpu")
+    transport.trainers[0] = Trainer(trainer.folder, annotator.store, trainer.classes, trainer.images, "cpu")
 
 
 @pytest.mark.parametrize("backup_before", [1, 2])
