@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Found:
+class Sighting:
     """What a look at the images found: a pool, and the number of each of its images."""
 
     pool: ImagePool
@@ -114,7 +114,7 @@ class Collection:
             state=found.pool.state,
         )
 
-    def look(self, shape: Shape = THUMBNAIL, window: Window | None = None) -> Found:
+    def look(self, shape: Shape = THUMBNAIL, window: Window | None = None) -> Sighting:
         """Read the images as they are now; new ones get a number, and what is gone is named."""
         with self.lock:
             found, before = self._read(shape, window), len(self.names)
@@ -123,7 +123,7 @@ class Collection:
             self._tell(before)
             return found
 
-    def _read(self, shape: Shape, window: Window | None = None) -> Found:
+    def _read(self, shape: Shape, window: Window | None = None) -> Sighting:
         pool = read_images(
             self.site.images,
             shape,
@@ -145,7 +145,7 @@ class Collection:
         if known.to_plain() != before:
             write_json(self.site.folder / FILE, known.to_plain())
         self.store.images.update(known.digests, set(range(len(known.digests))) - set(numbers))
-        return Found(pool, tuple(numbers), known)
+        return Sighting(pool, tuple(numbers), known)
 
     def _tell(self, before: int) -> None:
         """Log what has changed, since there were so many images; at the start, all that takes no part."""

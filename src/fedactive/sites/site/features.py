@@ -10,6 +10,7 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedactive.errors import RunError
 BYTES = 16  # of a hash
 
 
-class Features:
+class FeatureStore:
     def __init__(self, file: Path) -> None:
         self.file = file
 
@@ -46,7 +47,7 @@ class Features:
     def read(self) -> tuple[np.ndarray, Tensor]:
         """Return hashes of images and their features; none where there is no file, or a damaged one."""
         try:
-            with np.load(self.file, allow_pickle=False) as content:
+            with self.file.open("rb") as file, np.load(file, allow_pickle=False) as content:
                 keys, features = content["keys"], content["features"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return np.zeros((0, BYTES), np.uint8), torch.zeros(0, 0)
@@ -60,7 +61,8 @@ class Features:
                 np.savez(file, keys=keys, features=features.numpy())
             os.replace(partial, self.file)
         except OSError as error:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink()
             raise RunError(f"cannot write {self.file}: {error.strerror}") from None
 
 

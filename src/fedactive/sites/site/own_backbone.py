@@ -22,7 +22,7 @@ from fedactive.backbones.find import content, find_backbone, is_file
 from fedactive.engines import choose_device
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.sites.site.features import Features
+from fedactive.sites.site.features import FeatureStore
 from fedactive.sites.site.site_run import Holdings
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def embed_holdings(held: Holdings, experiment: Experiment, cache: Path) -> Holdi
             return embed(backbone, new, e.image_size, device, report, cache)
 
         made_by = hashlib.sha256(repr((*what_decides(backbone), e.image_size)).encode()).hexdigest()[:16]
-        features = Features(cache / f"{role}-{made_by}.npz").of(images, compute)
+        features = FeatureStore(cache / f"{role}-{made_by}.npz").of(images, compute)
         for store in parts:
             store.remove()
         return features

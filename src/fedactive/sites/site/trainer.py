@@ -50,7 +50,7 @@ class RefusedError(Exception):
     """A request that this site cannot answer, for one of the reasons in PROBLEMS."""
 
 
-class Images(Protocol):
+class ImageSource(Protocol):
     """The images of a site, which may come and go."""
 
     def read_holdings(self, card: DatasetCard) -> Holdings:
@@ -66,7 +66,7 @@ class Trainer:
         folder: Path,
         store: LabelStore,
         classes: tuple[str, ...],
-        images: Images,
+        images: ImageSource,
         device: str = "auto",
     ) -> None:
         """`folder` is in that of the site."""
