@@ -39,10 +39,14 @@ def decode(path: Path, shape: Shape, window: Window | None = None) -> Decoded | 
     seen = see(path)
     if isinstance(seen, str):
         return seen
+    return Decoded(fit(seen, shape, window), digest_of(seen), isinstance(seen, Deep))
+
+
+def digest_of(seen: Image.Image | Deep) -> bytes:
+    """Return a hash of what a picture shows, whatever else its file says."""
     if isinstance(seen, Deep):
-        return Decoded(fit(seen, shape, window), seen.digest(), True)
-    original = hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes())
-    return Decoded(fit(seen, shape), original.digest(), False)
+        return seen.digest()
+    return hashlib.sha256(f"{seen.mode} {seen.size} ".encode() + seen.tobytes()).digest()
 
 
 def see(path: Path, formats: Collection[str] = BETWEEN_SITES) -> Image.Image | Deep | str:
