@@ -5,7 +5,8 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants release clean
+.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos field-load test lint types unit \
+	browser reproduce-check mutants release clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -35,6 +36,9 @@ field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, l
 
 field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
 	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py
+
+field-netchaos: setup ## the same with lines that are cut, slow and lossy, and a coordinator that moves (minutes, root)
+	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_netchaos.py
 
 # Tests often wait for processes that they have started: meanwhile types and tables are checked.
 test: setup lint browser ## lint, types, the whole test suite, the reproduction's tables

@@ -26,7 +26,7 @@ from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedactive.sites.flower.wire import decode_request, encode_reply
+from fedactive.sites.flower.wire import PING, decode_request, encode_reply
 from fedactive.sites.messages import FAILED, PROBLEMS, Reply, Request
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,8 @@ class Runner:
                 beat.stop()
 
     def reply_to(self, message: Message) -> Reply:
+        if message.metadata.message_type == PING:
+            return Reply()
         with self.one_at_a_time:
             try:
                 request = decode_request(message.content)
