@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
+.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -68,6 +68,11 @@ reproduce-check: setup ## README and the documents of results say what results/ 
 #   make mutants MUTANTS="--only query/pool.py data/ --sample 30 --resume"
 mutants: setup ## plant faults one at a time, and list those that no test notices
 	$(BIN)/python tests/mutants.py $(MUTANTS)
+
+# `make test` has 2,000 cases of this, always the same ones.
+#   make fuzz FUZZ="--cases 5000 --seed 7 --only npz models"
+fuzz: setup ## give thousands of damaged files and mistyped commands; prints what breaks, and keeps its input
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 # Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
 # message; where the variable CI is set, they fail.

@@ -18,7 +18,6 @@ import fcntl
 import json
 import logging
 import secrets
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -29,7 +28,7 @@ from fedactive.data.catalog import DatasetCard
 from fedactive.data.deep import Window
 from fedactive.data.pictures import Shape
 from fedactive.errors import DataError, UserError
-from fedactive.files import write_atomically, write_json
+from fedactive.files import RESTORE, load_toml, read_json, write_atomically, write_json
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
@@ -88,7 +87,7 @@ class Site:
         if not is_site(folder):
             raise UserError(f"{folder} is not a site's folder; `fedactive site init` makes one")
         try:
-            values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
+            values = load_toml((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None
             return cls(
                 folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
@@ -135,7 +134,7 @@ class Site:
         file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
         if not file.exists():
             write_json(file, {"images": here})
-        known = json.loads(file.read_text())["images"]
+        known = read_json(file, "images", {}, RESTORE)
         if changed := first_change(known, here):
             raise DataError(
                 f"the images in {self.images} are not those of the first start, and labels belong to these: "
@@ -150,8 +149,7 @@ class Site:
 
     def image_names(self) -> list[str]:
         """Return the images by number, as of the first start; none before."""
-        file = self.folder / "images.json"
-        return list(json.loads(file.read_text())["images"]) if file.exists() else []
+        return list(read_json(self.folder / "images.json", "images", {}, RESTORE))
 
     def cache(self, shape: Shape) -> Path:
         return self.folder / CACHE / ("x".join(map(str, shape)) + ".npz")
@@ -159,7 +157,7 @@ class Site:
     def keep_classes(self, store: LabelStore) -> None:
         """Write down the classes. From the first answer on they may not change: labels are their numbers."""
         file = self.folder / "classes.json"
-        known = json.loads(file.read_text())["classes"] if file.exists() else list(self.classes)
+        known = read_json(file, "classes", list(self.classes), RESTORE)
         if known != list(self.classes) and store.answers.events("1 LIMIT 1"):
             raise DataError(
                 f"the classes in {self.folder / 'site.toml'} are not those that people have labelled with: "

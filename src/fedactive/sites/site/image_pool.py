@@ -133,5 +133,5 @@ def read_cache(cache: Path, key: str, original: ReadOriginal) -> ImagePool | Non
             report = Report(pairs[0], pairs[1], facts["other_files"])
             names, digests = tuple(facts["names"]), tuple(facts["digests"])
             return ImagePool(content["pixels"], names, digests, report, original, tuple(facts["deep"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, EOFError):
         return None

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -95,8 +94,7 @@ def _read_folder(
     original = partial(_read_file, root)
     if cache is not None and (cached := read_cache(cache, key, original)):
         return cached
-    with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         patients = set(threads.map(dicom.patient_of, apart)) - {None}
 
         def read(path: Path) -> Decoded | str:
