@@ -6,7 +6,7 @@ READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
 .PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos field-load test lint types unit \
-	browser reproduce-check mutants release clean
+	browser reproduce-check fuzz mutants release clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -74,6 +74,11 @@ mutants: setup ## plant faults one at a time, and list those that no test notice
 
 release: setup ## build sdist and wheel into dist/, and try the wheel in a fresh environment
 	$(BIN)/python tools/release.py
+
+# `make test` has 2,000 cases of this, always the same ones.
+#   make fuzz FUZZ="--cases 5000 --seed 7 --only npz models"
+fuzz: setup ## give thousands of damaged files and mistyped commands; prints what breaks, and keeps its input
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 # Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
 # message; where the variable CI is set, they fail.

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fedactive.analysis.curves import axis_of, mean_curves
 from fedactive.experiment import LAST_FL_ROUNDS
+from fedactive.record.run_reader import read_run
 from fedactive.record.state import divergence
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def print_whole(table: Table) -> None:
 
 def print_result(result: RunTables) -> None:
     """Print the accuracy by AL round, and where the run folder is."""
+    read_run(result.folder)  # if it ended earlier, its tables may be damaged by now
     metrics = result.metrics
     labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
     table = Table("AL round", "labelled", "test accuracy")
