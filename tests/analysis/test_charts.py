@@ -21,9 +21,7 @@ def test_ticks_are_round_and_cover_the_range():
 def test_names_get_half_of_a_chart_at_most_and_all_are_in_it():
     names = [f"{k} {'temperature=0.1, diversity=kcentre, ' * 3}" for k in range(30)]
     values = [[50.0, 60.0 + k] for k in range(30)]
-    lines = [
-        Line(name, k, [5.0, 10.0], y, y, y) for k, (name, y) in enumerate(zip(names, values, strict=True))
-    ]
+    lines = [Line(name, [5.0, 10.0], y, y, y) for name, y in zip(names, values, strict=True)]
     chart = line_chart(lines, "title", "x", "y", size=(480, 330))
     grid = float(re.search(r'class="grid" d="M46,[\d.]+H([\d.]+)"', chart)[1])
     assert grid >= 230
@@ -37,14 +35,14 @@ def test_names_get_half_of_a_chart_at_most_and_all_are_in_it():
 
 
 def test_charts_escape_names_and_stand_odd_numbers():
-    one_point = Line("<b>", 9, [5.0], [50.0], [50.0], [50.0])
+    one_point = Line("<b>", [5.0], [50.0], [50.0], [50.0])
     assert "&lt;b&gt;  50.0" in line_chart([one_point], "title", "x", "y")
     assert "<b>" not in line_chart([one_point], "title", "x", "y")
     assert "nan" not in bar_chart({"idle": [0.0, 0.0]}, ["a", "b"], "title", "s")
 
 
 def x_ticks(points, width=840):
-    chart = line_chart([Line("logo", 0, points, points, points, points)], "t", "x", "y", size=(width, 430))
+    chart = line_chart([Line("logo", points, points, points, points)], "t", "x", "y", size=(width, 430))
     return re.findall(r'y="406.0" text-anchor="middle" class="">(.*?)<', chart)
 
 

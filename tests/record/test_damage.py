@@ -19,7 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedactive.analysis.curves import learning_curves, plot_learning_curves
+from fedactive.analysis.curve_pictures import plot_learning_curves
+from fedactive.analysis.curves import learning_curves
 from fedactive.analysis.report import write_report
 from fedactive.errors import UserError
 from fedactive.paper import TABLES as PAPER_TABLES

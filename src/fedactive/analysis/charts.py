@@ -17,38 +17,31 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from fedactive.analysis.curves import PALETTE, percents, spread
+from fedactive.analysis.curves import percents
+from fedactive.analysis.palette import TINTS, style_of
+from fedactive.analysis.pictures import spread
 
-# Outlines around the origin: circle, square, diamond, triangles, plus, cross.
-SHAPES = (
-    "M-3.6,0a3.6,3.6 0 1,0 7.2,0a3.6,3.6 0 1,0 -7.2,0Z",
-    "M-3.3,-3.3H3.3V3.3H-3.3Z",
-    "M0,-4.7L4.7,0L0,4.7L-4.7,0Z",
-    "M0,-4.4L4.3,3.4H-4.3Z",
-    "M0,4.4L4.3,-3.4H-4.3Z",
-    "M-1.5,-4.4H1.5V-1.5H4.4V1.5H1.5V4.4H-1.5V1.5H-4.4V-1.5H-1.5Z",
-    "M-4,-2L-2,-4L0,-2L2,-4L4,-2L2,0L4,2L2,4L0,2L-2,4L-4,2L-2,0Z",
-)
+# Outlines around the origin, by matplotlib's names of markers.
+SHAPES = {
+    "o": "M-3.6,0a3.6,3.6 0 1,0 7.2,0a3.6,3.6 0 1,0 -7.2,0Z",
+    "s": "M-3.3,-3.3H3.3V3.3H-3.3Z",
+    "D": "M0,-4.7L4.7,0L0,4.7L-4.7,0Z",
+    "^": "M0,-4.4L4.3,3.4H-4.3Z",
+    "v": "M0,4.4L4.3,-3.4H-4.3Z",
+    "P": "M-1.5,-4.4H1.5V-1.5H4.4V1.5H1.5V4.4H-1.5V1.5H-4.4V-1.5H-1.5Z",
+    "X": "M-4,-2L-2,-4L0,-2L2,-4L4,-2L2,0L4,2L2,4L0,2L-2,4L-4,2L-2,0Z",
+    "*": "M0,-5.4L1.4,-1.9L5.1,-1.7L2.3,0.7L3.2,4.4L0,2.4L-3.2,4.4L-2.3,0.7L-5.1,-1.7L-1.4,-1.9Z",
+}
 NAME_WIDTH, NAME_HEIGHT = 7.5, 16  # of a letter in the name of a line
 
 
 @dataclass(frozen=True)
 class Line:
     name: str
-    style: int  # number of the colour and marker
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
-
-
-def colour(style: int) -> str:
-    return PALETTE[style % len(PALETTE)]
-
-
-def marker(style: int) -> str:
-    """Choose a marker. After seven styles colours repeat, and markers move on by one, so that 49 differ."""
-    return SHAPES[(style + style // len(PALETTE)) % len(SHAPES)]
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -122,21 +115,28 @@ def line_chart(
     heights = spread(np.array([-py(line.y[-1]) for line in ordered]), gap=NAME_HEIGHT, floor=-bottom)
     for line, h in zip(ordered, -heights, strict=True):
         band = f"M{path(line.x, line.high)}L{path(line.x[::-1], line.low[::-1])}Z"
+        look = style_of(line.name)
+        shape, dash = SHAPES[look.marker], " ".join(f"{length:g}" for length in look.dash) or "none"
         dots = "".join(
-            f'<path d="{marker(line.style)}" transform="translate({px(x):.1f},{py(y):.1f})"/>'
+            f'<path d="{shape}" transform="translate({px(x):.1f},{py(y):.1f})"/>'
             for x, y in zip(line.x, line.y, strict=True)
         )
         end, name_x = px(line.x[-1]), width - right + 24
         parts.append(
-            f'<g class="line" color="{colour(line.style)}"><title>{escape(line.name)}</title>'
-            f'<path class="band" d="{band}"/><path class="stroke" d="M{path(line.x, line.y)}"/>{dots}'
+            f'<g class="line" color="{look.colour}"><title>{escape(line.name)}</title>'
+            f'<path class="band" d="{band}"/><path class="stroke" d="M{path(line.x, line.y)}" '
+            f'stroke-dasharray="{dash}"/>{dots}'
             f'<path class="leader" d="M{end + 6:.1f},{py(line.y[-1]):.1f}L{name_x - 8:.1f},{h:.1f}"/>'
-            f'<path d="{marker(line.style)}" transform="translate({name_x - 2:.1f},{h:.1f})"/>'
+            f'<path d="{shape}" transform="translate({name_x - 2:.1f},{h:.1f})"/>'
             f"{text(name_x + 6, h + 4, f'{names[line.name]}  {line.y[-1]:.{digits}f}', kind='name')}</g>"
         )
     last = ", ".join(f"{line.name} {line.y[-1]:.{digits}f}" for line in ordered)
     description = f"{y_label} over {x_label}. At the end: {last}."
     return svg(width, height, title, description, "".join(parts), "lines")
+
+
+def tint(k: int) -> str:
+    return TINTS[k % len(TINTS)]
 
 
 def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: str, unit: str) -> str:
@@ -149,14 +149,14 @@ def bar_chart(bars: dict[str, Sequence[float]], phases: Sequence[str], title: st
     parts = []
     for k, phase in enumerate(phases):
         x0, y = 6 + 250 * (k % 3), 6 + 22 * (k // 3)
-        parts.append(f'<rect x="{x0}" y="{y}" width="12" height="12" rx="2" fill="{colour(k)}"/>')
+        parts.append(f'<rect x="{x0}" y="{y}" width="12" height="12" rx="2" fill="{tint(k)}"/>')
         parts.append(text(x0 + 18, y + 10.5, phase))
     for row, (name, values) in enumerate(zip(names, bars.values(), strict=True)):
         x, y = float(left), key_height + row * step
         parts.append(text(left - 10, y + 15, name, "end", "name"))
         for k, value in enumerate(values):
             parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{value * scale:.1f}" height="20" fill="{colour(k)}">'
+                f'<rect x="{x:.1f}" y="{y}" width="{value * scale:.1f}" height="20" fill="{tint(k)}">'
                 f"<title>{escape(phases[k])}: {value:.3g} {unit}</title></rect>"
             )
             x += value * scale

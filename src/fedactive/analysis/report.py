@@ -23,10 +23,10 @@ from fedactive.analysis.panels.comparisons import penalty_table, tests_panel
 from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.panels.images import image_panel
 from fedactive.analysis.results import Runs, read_runs
+from fedactive.analysis.seeds import few_seeds
 from fedactive.analysis.significance import paired_tests, penalty_matrix
 from fedactive.files import write_output
 
-ENOUGH_SEEDS = 4  # with fewer hardly any difference is significant
 TITLE = "Federated active learning report"
 
 
@@ -61,14 +61,8 @@ def _page(runs: Runs, data_dir: Path | None) -> Values:
     }
 
 
-def few_seeds(measured: pd.DataFrame) -> bool:
-    """Has any strategy in any setting fewer than four seeds?"""
-    return bool((measured.groupby(["setting", "strategy"])["seed"].nunique() < ENOUGH_SEEDS).any())
-
-
 def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list[Values]:
     """Make the panels of each setting; statistics are computed once for all of them."""
-    styles = {name: k for k, name in enumerate(sorted(runs.configuration["label"].unique()))}
     rng = np.random.default_rng(0)
     accuracy = band_of(measured, rng)
     balance = {name: band_of(curves, rng) for name, curves in emd_curves(runs).items()}
@@ -88,12 +82,12 @@ def _settings(runs: Runs, measured: pd.DataFrame, data_dir: Path | None) -> list
         panels.append(
             {
                 "heading": setting or "Results",
-                "curves": band_chart(here(accuracy), styles, "Learning curves", "test accuracy (%)"),
+                "curves": band_chart(here(accuracy), "Learning curves", "test accuracy (%)"),
                 "band_note": band_note(here(runs.curves)),
                 "accuracy": accuracy_table(here(runs.curves)),
                 "metrics": metrics_table(here(runs.curves)),
                 "tests": tests_panel(here(tests), set(part["label"])),
-                "emd": emd_charts({name: here(band) for name, band in balance.items()}, styles),
+                "emd": emd_charts({name: here(band) for name, band in balance.items()}),
                 "heat": class_heat_maps(first, runs.queried, data_dir),
                 "images": images,
                 "images_note": note,

@@ -14,7 +14,7 @@ import click
 import typer
 
 from fedactive import __version__
-from fedactive.cli import benchmark, coordinator, data, export, new, paper, registries, run, site
+from fedactive.cli import benchmark, coordinator, data, export, new, paper, publish, registries, run, site
 from fedactive.cli.options import FIELD, PAPER, example
 from fedactive.errors import ERROR, UserError, user_message
 from fedactive.files import expand_home
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (run.app, export.app, registries.app, new.app, data.app):
+for commands in (run.app, publish.app, export.app, registries.app, new.app, data.app):
     app.add_typer(commands)
 app.add_typer(benchmark.app, name="benchmark", rich_help_panel=PAPER)
 app.add_typer(paper.app, name="paper", rich_help_panel=PAPER)

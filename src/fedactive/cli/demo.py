@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedactive.analysis.curves import learning_curves, plot_learning_curves
+from fedactive.analysis.curve_pictures import plot_learning_curves
+from fedactive.analysis.curves import learning_curves
 from fedactive.cli.tables import print_accuracy
 from fedactive.experiment import Experiment
 from fedactive.laboratory.progress import make_progress

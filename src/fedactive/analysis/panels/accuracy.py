@@ -24,13 +24,11 @@ def band_of(curves: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     return confidence_band(curves, rng=rng, resamples=RESAMPLES).merge(labelled, on=point)
 
 
-def band_chart(
-    band: pd.DataFrame, styles: dict[str, int], title: str, y: str, **options: Any
-) -> Markup | None:
+def band_chart(band: pd.DataFrame, title: str, y: str, **options: Any) -> Markup | None:
     """Draw the curves; None if there are none."""
     axis = axis_of(band)
     lines = [
-        Line(str(name), styles[str(name)], *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
+        Line(str(name), *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
         for name, part in band.sort_values("al_round").groupby("strategy")
     ]
     return Markup(line_chart(lines, title, axis.title, y, **options)) if lines else None

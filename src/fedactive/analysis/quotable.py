@@ -1,0 +1,86 @@
+"""One sentence about which strategy is best, and over which others that is significant, to be quoted."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fedactive.analysis.areas import standing, test_areas
+from fedactive.analysis.curves import axis_of
+from fedactive.analysis.result_table import ResultTable
+from fedactive.analysis.seeds import ENOUGH_SEEDS, FEW_SEEDS, seeds_text
+from fedactive.analysis.significance import SIGNIFICANCE, aubc
+from fedactive.record.schema import METRICS
+
+
+def significance_sentence(table: ResultTable) -> str:
+    """Compare the strategies that all settings of the table have, by their mean over its budgets.
+
+    Each run counts as far as all runs of its setting have got.
+    """
+    curves = shared_strategies(table.curves)
+    names = sorted(curves["strategy"].unique())
+    entry = METRICS[table.metric]
+    if len(names) < 2:
+        count = table.curves["setting"].nunique()
+        where = f" in all {count} settings" if count > 1 else ""
+        alone = f"Only {names[0]}" if names else "No strategy"
+        return f"{alone} was run{where}: there is nothing to compare."
+    sign = -1 if entry.lower_is_better else 1
+    curves = as_far_as_all(curves)
+    areas = aubc(curves.assign(accuracy=sign * curves["accuracy"])).rename(columns={"aubc": "area"})
+    means = areas.groupby(["strategy", "setting"])["area"].mean().groupby("strategy").mean()
+    order = list(means.sort_values(ascending=False).index)
+    best = order[0]
+    text = f"{best} has the {'lowest' if entry.lower_is_better else 'highest'} mean {entry.title} "
+    text += f"{span(curves)} ({entry.show(sign * means[best])}{'%' if entry.percent else ''})"
+    settings = curves["setting"].nunique()
+    where = f"Over {seeds_text(curves)}{f' in {settings} settings' if settings > 1 else ''}, "
+    tests = test_areas(areas)
+    if tests["p"].isna().all():
+        return f"{where}{text}, and no two strategies have the seeds in common that a test needs."
+    rivals = standing(tests, best, order)
+    tested = tests[tests["p"].notna()]
+    own = tests[(tests["i"] == best) | (tests["j"] == best)]
+    p_of = {(t.j if t.i == best else t.i): t.p_holm for t in own.itertuples()}
+    parts = []
+    if rivals.better:
+        most = max(p_of[name] for name in rivals.better)
+        parts.append(f"it is significantly better than {listing(rivals.better)} (p {at_most(most)})")
+    if rivals.undecided:
+        several = not rivals.better and len(rivals.undecided) > 1
+        whom = f"any of the {len(rivals.undecided)} others" if several else listing(rivals.undecided)
+        parts.append(f"it is not shown to differ from {whom}")
+    rule = f"exact paired t-tests by seed{' and setting' if settings > 1 else ''}, "
+    rule += f"Holm's correction for all {len(tested)} pairs" if len(tested) > 1 else ""
+    rule = f"{rule.rstrip(', ')}, {SIGNIFICANCE:.0%} level"
+    few = curves.groupby(["setting", "strategy"])["seed"].nunique().min() < ENOUGH_SEEDS
+    return f"{where}{text}; {', and '.join(parts)} ({rule}){f'; {FEW_SEEDS}' if few else ''}."
+
+
+def shared_strategies(curves: pd.DataFrame) -> pd.DataFrame:
+    """Keep the strategies that were run in every setting."""
+    settings = curves.groupby("strategy")["setting"].nunique()
+    return curves[curves["strategy"].isin(settings.index[settings == curves["setting"].nunique()])]
+
+
+def as_far_as_all(curves: pd.DataFrame) -> pd.DataFrame:
+    """Keep the AL rounds that all runs of a setting have."""
+    runs = curves.groupby(["setting", "strategy", "seed"])["al_round"].max()
+    end = curves["setting"].map(runs.groupby("setting").min())
+    return curves[curves["al_round"] <= end]
+
+
+def span(curves: pd.DataFrame) -> str:
+    """Say over which budgets the mean is: `from 5% to 20% labelled`."""
+    budgets = list(curves.sort_values("labels")["budget"].unique())
+    ends = [budgets[0], budgets[-1]] if len(budgets) > 1 else budgets
+    what = "labelled" if axis_of(curves).column == "labelled" else "labels"
+    return f"from {ends[0]} to {ends[1]} {what}" if len(ends) > 1 else f"at {ends[0]} {what}"
+
+
+def listing(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def at_most(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"≤ {p:.2g}"
