@@ -28,7 +28,7 @@ def test_the_guides_strategy_keeps_the_contract(plugin):
 
 def test_the_guides_strategy_that_looks_at_images_keeps_the_contract_and_runs(tmp_path, small):
     plugin = tmp_path / "mirrored.py"
-    plugin.write_text(python_block("STRATEGIES.md", 1))
+    plugin.write_text(python_block("STRATEGIES.md", "class Mirrored"))
     load_plugin(plugin)
     check_contract(STRATEGIES["mirrored"]())
     scores = run(small(strategy="mirrored", rounds=2, fl_rounds=1)).selections.query("al_round == 2")["score"]
