@@ -8,7 +8,7 @@ Values = dict[str, Any]  # what the template is given
 
 
 class TableCell(NamedTuple):
-    value: float  # to sort by
+    value: float | str  # to sort by
     text: object
     kind: str = ""  # its CSS class
 
@@ -17,4 +17,4 @@ class Sortable(NamedTuple):
     """A table that readers of the page can sort by any column."""
 
     columns: list[str]  # headings; the first is above the rows' names
-    rows: list[tuple[str, list[TableCell]]]
+    rows: list[tuple[str, list[TableCell]]]  # a name may be a link

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedactive.analysis.charts import Line, line_chart
 from fedactive.analysis.curves import PERCENT, axis_of
+from fedactive.analysis.line_chart import Line, line_chart
 from fedactive.analysis.panels import Sortable, TableCell
 from fedactive.analysis.significance import confidence_band
 from fedactive.record.schema import METRICS
