@@ -13,6 +13,8 @@ from fedactive.analysis.seeds import ENOUGH_SEEDS, FEW_SEEDS, seeds_text
 from fedactive.analysis.significance import SIGNIFICANCE, aubc
 from fedactive.record.schema import METRICS
 
+MOST_NAMED = 6  # strategies; more are counted
+
 
 class Judged(NamedTuple):
     """Curves as far as all runs of a setting have got, the area under each, and the tests of these."""
@@ -68,8 +70,8 @@ def describe(judged: Judged, metric: str) -> str:
         most = max(p_of[name] for name in rivals.better)
         parts.append(f"it is significantly better than {listing(rivals.better)} (p {at_most(most)})")
     if rivals.undecided:
-        several = not rivals.better and len(rivals.undecided) > 1
-        whom = f"any of the {len(rivals.undecided)} others" if several else listing(rivals.undecided)
+        count, others = len(rivals.undecided), "others" if rivals.better else "other strategies"
+        whom = f"the {count} {others}" if count > MOST_NAMED else listing(rivals.undecided)
         parts.append(f"it is not shown to differ from {whom}")
     if rivals.worse:  # which have fewer seeds, or more
         parts.append(f"with the seeds in common it is significantly worse than {listing(rivals.worse)}")
@@ -88,9 +90,8 @@ def shared_strategies(curves: pd.DataFrame) -> pd.DataFrame:
 
 def as_far_as_all(curves: pd.DataFrame) -> pd.DataFrame:
     """Keep the AL rounds that all runs of a setting have."""
-    runs = curves.groupby(["setting", "strategy", "seed"])["al_round"].max()
-    end = curves["setting"].map(runs.groupby("setting").min())
-    return curves[curves["al_round"] <= end]
+    reached = curves.groupby(["setting", "strategy", "seed"])["al_round"].transform("max")
+    return curves[curves["al_round"] <= reached.groupby(curves["setting"]).transform("min")]
 
 
 def span(curves: pd.DataFrame) -> str:
