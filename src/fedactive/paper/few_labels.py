@@ -37,7 +37,8 @@ def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.Data
     for own in Archive(runs).runs.values():
         for seed, run in own.items():
             settings = dict(run.identity)
-            if any(settings[name] not in values for name, values in wanted.items()):
+            counted = isinstance(settings["budget"], str)
+            if not counted or any(settings[name] not in values for name, values in wanted.items()):
                 continue
             others.add(tuple((name, value) for name, value in settings.items() if name not in OF_A_ROW))
             who = {
