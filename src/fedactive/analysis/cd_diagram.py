@@ -9,8 +9,10 @@ from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedactive.analysis.curves import figure_file
+from fedactive.analysis.palette import style_of
+from fedactive.analysis.pictures import explain, figure_file
 from fedactive.analysis.ranks import Ranks, cliques
+from fedactive.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +24,14 @@ NAMES = 0.3  # room for names on either side, as a share of the axis
 
 def draw_critical_difference(ranks: Ranks, title: str, path: Path) -> None:
     """Save the picture, of the kind that the path's ending says."""
+    require_ranks(ranks)
     with figure_file(path, size_of(ranks)) as figure:
         draw_ranks(figure, ranks, title)
+
+
+def require_ranks(ranks: Ranks) -> None:
+    if not ranks.critical_difference > 0:
+        raise RunError("there are no ranks to draw: two strategies with runs at two budgets are needed")
 
 
 def size_of(ranks: Ranks) -> tuple[float, float]:
@@ -58,10 +66,13 @@ def draw_ranks(figure: Figure, ranks: Ranks, title: str) -> None:
         left = i < half
         y = depth + (i if left else len(ranks.means) - 1 - i)
         end = low - 0.02 * room if left else high + 0.02 * room
-        axes.plot((rank, rank, end), (0, y, y), color="0.35", linewidth=0.9)
+        look = style_of(str(name))
+        axes.plot((rank, rank, end), (0, y, y), color=look.colour, linewidth=1.2)
+        axes.plot((rank,), (0,), color=look.colour, marker=look.marker, markersize=6, clip_on=False)
         words = f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}"
         axes.text(end, y, f"{words} " if left else f" {words}", ha="right" if left else "left", va="center")
     axes.set_title(title, fontsize=10)
+    explain(figure, "Black bars join what does not differ by the critical difference (Nemenyi, 5%).")
 
 
 def draw_axis(axes: Axes, low: int, high: int) -> None:

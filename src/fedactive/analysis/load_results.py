@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import global_emd_in, local_emd_in
+from fedactive.files import expand_home
 from fedactive.record.finding import runs_in
 from fedactive.record.schema import METRICS
 from fedactive.record.stored import DEFAULTS, StoredRun
@@ -23,7 +24,7 @@ def load_results(folder: str | Path) -> pd.DataFrame:
     labels so far, and `seconds` of the round. What an older version did not record is missing (NaN or None);
     a setting that it did not know has its default.
     """
-    return pd.DataFrame([row for run in runs_in(Path(folder)).runs for row in _rows(run)])
+    return pd.DataFrame([row for run in runs_in(expand_home(folder)).runs for row in _rows(run)])
 
 
 def _rows(run: StoredRun) -> list[dict[str, object]]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from fedactive.analysis.cd_diagram import draw_ranks, size_of
-from fedactive.analysis.curves import SIZE, TEXT, draw_on
+from fedactive.analysis.curve_pictures import draw_panels
+from fedactive.analysis.curve_pictures import size_of as size_of_panels
+from fedactive.analysis.pictures import TEXT
 from fedactive.benchmark.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ def pages_of(verdict: Verdict) -> Iterator[Page]:
         title = f"suite {verdict.suite.name}"
         yield size_of(verdict.ranks), partial(draw_ranks, ranks=verdict.ranks, title=title)
     for setting, part in verdict.points.groupby("setting", sort=False):
-        yield SIZE, partial(draw_on, curves=curves_of(part), title=str(setting))
+        panels = {str(setting): curves_of(part)}
+        yield size_of_panels(panels), partial(draw_panels, panels=panels)
 
 
 def curves_of(points: pd.DataFrame) -> pd.DataFrame:
