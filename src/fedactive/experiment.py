@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import TEST_SHARE, short_name
 from fedactive.errors import ConfigurationError
+from fedactive.files import load_toml
 from fedactive.methods import merge, with_method
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
@@ -278,6 +278,6 @@ def upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return load_toml(text)
+    except ValueError as error:
         raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None

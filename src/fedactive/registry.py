@@ -152,8 +152,9 @@ def split_names(text: str) -> list[str]:
     return [] if text == "none" else [name.strip() for name in text.split("+")]
 
 
-def load_plugin(path: Path) -> None:
+def load_plugin(path: str | Path) -> None:
     """Import a Python file that registers strategies, objectives, methods or others of these kinds."""
+    path = Path(path)
     if not path.is_file():
         raise UserError(f"plugin {path} not found")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]

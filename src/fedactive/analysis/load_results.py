@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import global_emd_in, local_emd_in
+from fedactive.files import expand_home
 from fedactive.record.finding import runs_in
 from fedactive.record.schema import METRICS
 from fedactive.record.stored import StoredRun
@@ -22,7 +23,7 @@ def load_results(folder: str | Path) -> pd.DataFrame:
     and `labelled_percent`, `accuracy` (percent), the other metrics, `local_emd` and `global_emd` of all
     labels so far, and `seconds` of the round. What an older version did not record is missing (NaN or None).
     """
-    return pd.DataFrame([row for run in runs_in(Path(folder)).runs for row in _rows(run)])
+    return pd.DataFrame([row for run in runs_in(expand_home(folder)).runs for row in _rows(run)])
 
 
 def _rows(run: StoredRun) -> list[dict[str, object]]:

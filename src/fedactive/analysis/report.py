@@ -27,19 +27,21 @@ from fedactive.analysis.quotable import Judged, areas_under, as_far_as_all, desc
 from fedactive.analysis.results import Runs, read_runs
 from fedactive.analysis.seeds import few_seeds
 from fedactive.analysis.significance import paired_tests, penalty_matrix, winning
-from fedactive.files import write_output
+from fedactive.files import expand_home, write_output
 
 TITLE = "Federated active learning report"
 FEW_SETTINGS = 3  # more are folded, and found by the table of settings
 
 
-def write_report(paths: Sequence[Path], output: Path, data_dir: Path | None = None) -> Runs:
+def write_report(
+    paths: Sequence[str | Path], output: str | Path, data_dir: str | Path | None = None
+) -> Runs:
     """Read the runs in `paths` and write the page; images are looked for in `data_dir`, or the runs' own."""
-    runs = read_runs(paths)
+    runs = read_runs([*map(expand_home, paths)])
     parts = PackageLoader("fedactive.analysis", "page")
     template = Environment(autoescape=True, trim_blocks=True, loader=parts).get_template("report.html.jinja")
-    page = template.render(_page(runs, data_dir))
-    write_output(output, page.encode(errors="replace"))  # a folder's name may have bytes that are no text
+    page = template.render(_page(runs, None if data_dir is None else expand_home(data_dir)))
+    write_output(expand_home(output), page.encode(errors="replace"))  # a folder's name may be no text
     return runs
 
 

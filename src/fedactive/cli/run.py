@@ -115,11 +115,12 @@ def compare(
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive demo"))
 def demo(
     runs_dir: Annotated[Path, typer.Option(help="Make the demo's folder in this one.")] = Path("runs"),
+    open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
 ) -> None:
     """Watch LoGo, Entropy and Random learn side by side (about a minute, no download)."""
     from fedactive.cli.demo import demo as run_demo
 
-    run_demo(runs_dir)
+    run_demo(runs_dir, open_report)
 
 
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive report runs -o report.html"))

@@ -122,10 +122,12 @@ def log(
     """
     from fedactive.sites.labels.access_log import as_csv
     from fedactive.sites.site.folder import Site
+    from fedactive.sites.site.image_numbers import ImageNumbers
 
     site = Site.open(folder)
+    names = ImageNumbers.read(site.folder).names
     with closing(site.store()) as store:
-        rows = store.access_log.read(site.image_names(), site.classes, since and since.replace(tzinfo=UTC))
+        rows = store.access_log.read(names, site.classes, since and since.replace(tzinfo=UTC))
         print(as_csv(rows).encode(errors="backslashreplace").decode(), end="")
 
 

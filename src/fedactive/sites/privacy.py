@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 
@@ -94,5 +93,7 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
 
     if too_private(0.0) >= 0:
         return 0.0
+    from scipy.optimize import brentq  # here, because few sites need it, and it takes them 30 MB
+
     enough = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # by zCDP alone, which is never less
     return float(brentq(too_private, 0.0, enough))
