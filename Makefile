@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos field-load test lint types unit \
+.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos test lint types unit \
 	browser reproduce-check fuzz mutants release clean
 
 help: ## list the targets
