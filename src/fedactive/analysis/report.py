@@ -30,16 +30,15 @@ from fedactive.files import expand_home, write_output
 TITLE = "Federated active learning report"
 
 
-def write_report(
-    paths: Sequence[str | Path], output: str | Path, data_dir: str | Path | None = None
-) -> Runs:
+def write_report(paths: Sequence[str | Path], output: str | Path, data_dir: str | Path | None = None) -> Runs:
     """Read the runs in `paths` and write the page; images are looked for in `data_dir`, or the runs' own."""
     runs = read_runs([*map(expand_home, paths)])
     template = Environment(autoescape=True, trim_blocks=True).from_string(
         files("fedactive.analysis").joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
     page = template.render(_page(runs, None if data_dir is None else expand_home(data_dir)))
-    write_output(expand_home(output), page.encode(errors="replace"))  # a folder's name may have bytes that are no text
+    content = page.encode(errors="replace")  # a folder's name may have bytes that are no text
+    write_output(expand_home(output), content)
     return runs
 
 
