@@ -66,6 +66,13 @@ def test_services_of_compose_start_commands_that_exist():
         compile(service["healthcheck"]["test"][-1], "healthcheck", "exec")
 
 
+@pytest.mark.skipif(not shutil.which("docker-compose"), reason="docker-compose is not installed")
+def test_compose_understands_its_file():
+    command = ["docker-compose", "-f", DEPLOY / "compose.yaml", "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def extras(lines: list[str]) -> set[str]:
     (line,) = (line for line in lines if "pip install" in line)
     assert "--constraint constraints.txt" in line

@@ -41,8 +41,19 @@ size = 8
 channels = 1
 """
 ANSWERS_OF_ROUND_1, ANSWERS_OF_ROUND_2 = 5, 2  # at each site; all, and not all that it is asked
+FOLDER = "FOLDER"  # stands for the folder in which all of it is
 # All that is not kept: what is made again, and what is large and says nothing.
-LEFT_OUT = ("flower.log", "cache", "serving.json", "page.json", "runner.secret", "-wal", "-shm", ".lock")
+LEFT_OUT = (
+    "checkpoint.previous.pt",
+    "flower.log",
+    "cache",
+    "serving.json",
+    "page.json",
+    "runner.secret",
+    "-wal",
+    "-shm",
+    ".lock",
+)
 
 
 def draw(folder: Path, count: int, seed: int, label: int | None = None) -> None:
@@ -119,6 +130,9 @@ def main(archive: Path) -> None:
     for process in (watching, *reversed(running)):
         process.terminate()
         process.wait()
+    for name in tokens:
+        site_file = Path(name, "site.toml")
+        site_file.write_text(site_file.read_text().replace(str(folder), FOLDER))
     Path("labels.json").write_text(json.dumps(labels))
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as kept:
         for file in sorted(path for path in Path().rglob("*") if path.is_file()):

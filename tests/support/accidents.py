@@ -7,7 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
+import numpy as np
+import torch
+
 from fedactive.errors import UserError
+from fedactive.record.run_folder import read_checkpoint
 from fedactive.record.run_tables import RunTables
 from fedactive.sites.coordinator import launch
 from fedactive.sites.coordinator.status import read_status
@@ -71,3 +75,16 @@ def assert_no_label_is_lost(rehearsal: Rehearsal) -> None:
             labels = store.labels()
         assert person.answers == {sample: labels.get(sample) for sample in person.answers}
         assert len(labels) == len(person.answers) > 0
+
+
+def assert_same_numbers(ours: RunTables, theirs: RunTables) -> None:
+    """Where both were evaluated the accuracies are the same, and so are the models at the end."""
+    measured, expected = (
+        run.metrics[run.metrics["model"] == "global"].set_index(["al_round", "fl_round"])["accuracy"].dropna()
+        for run in (ours, theirs)
+    )
+    assert len(measured)
+    np.testing.assert_allclose(measured, expected[measured.index], atol=1e-9)
+    mine, other = (read_checkpoint(run.folder / "checkpoint.pt").server.weights for run in (ours, theirs))
+    for name, value in other.items():
+        torch.testing.assert_close(mine[name], value, rtol=1e-4, atol=1e-5)

@@ -30,7 +30,7 @@ from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower import processes
 from fedactive.sites.site.folder import Site
 
-NAMES = ("north", "south", "west", "east")
+NAMES = ("north", "south", "west", "east")  # more are called site-5, site-6 and so on
 SECONDS_TO_START = 300.0
 SECONDS_TO_END = 30.0
 SECONDS_BETWEEN_VISITS = 0.5
@@ -53,7 +53,7 @@ class Rehearsal:
         (folder / "classes.txt").write_text("\n".join(data.classes))
         self.coordinator = Coordinator.init(folder / "coordinator", f"{host}:{processes.free_port()}")
         self.sites: list[Site] = []
-        for k, (name, pool) in enumerate(zip(NAMES[: experiment.clients], pools, strict=True)):
+        for k, (name, pool) in enumerate(zip(name_sites(experiment.clients), pools, strict=True)):
             images, test = folder / f"{name}-images", folder / f"{name}-test"
             positions = torch.from_numpy(pool)
             known = write_images(images, data.train_inputs[positions], data.train_labels[positions])
@@ -154,6 +154,10 @@ class ScriptedAnnotator(threading.Thread):
 
     def stop(self) -> None:
         self.stopped.set()
+
+
+def name_sites(count: int) -> list[str]:
+    return [NAMES[k] if k < len(NAMES) else f"site-{k + 1}" for k in range(count)]
 
 
 def write_images(folder: Path, images: Tensor, labels: Tensor) -> dict[str, int]:

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedactive.analysis.charts import Line, line_chart
 from fedactive.analysis.curves import PERCENT, axis_of
+from fedactive.analysis.line_chart import Line, line_chart
 from fedactive.analysis.panels import Sortable, TableCell
+from fedactive.analysis.seeds import seeds_text
 from fedactive.analysis.significance import confidence_band
 from fedactive.record.schema import METRICS
 
@@ -44,7 +45,7 @@ def band_note(curves: pd.DataFrame) -> str:
     few = " With so few seeds bands are too narrow." if seeds.min() < 10 else ""
     each = known.groupby(["strategy", "al_round"])["seed"].nunique()
     uneven = " Not all points have equally many seeds: see the table." if each.min() < each.max() else ""
-    return f"Mean over seeds with its 95% bootstrap band.{few}{uneven}"
+    return f"Mean over {seeds_text(known)} with its 95% bootstrap band.{few}{uneven}"
 
 
 def accuracy_table(curves: pd.DataFrame) -> Sortable:

@@ -27,7 +27,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from fedactive.sites.flower.wire import PING, decode_request, encode_reply
-from fedactive.sites.messages import FAILED, PROBLEMS, Reply, Request
+from fedactive.sites.messages import Reply, Request, failure
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Runner:
                 request = decode_request(message.content)
             except Exception as error:
                 log.warning("a message that cannot be read: %s: %s", type(error).__name__, error)
-                return Reply(problem=1 + PROBLEMS.index(FAILED))
+                return failure()
             return self.answer(request)
 
     def client(self, name: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:

@@ -83,9 +83,12 @@ class SuperNode:
     def keep_running(self) -> None:
         pause = FIRST_PAUSE
         while not self.stopped.is_set():
+            coordinator = self.coordinator
             meanings = self.run_once()
             if self.stopped.is_set():
                 break
+            if self.coordinator != coordinator:
+                continue  # it has moved, and we go there at once
             if not meanings or meanings[-1] == CONNECTED:
                 self.tell(ENDED)
             if CONNECTED in meanings:
