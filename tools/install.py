@@ -1,7 +1,7 @@
 """Install fedactive into the environment of this Python, and show how far that is.
 
-pip alone is silent for minutes (`--quiet`) or prints hundreds of lines. This prints one line that changes every
-second on a terminal; in a file, a line for each large download and each step. `make setup` runs it.
+pip alone is silent for minutes (`--quiet`) or prints hundreds of lines. This prints one line that changes
+every second on a terminal; in a file, a line for each large download and each step. `make setup` runs it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Build sdist and wheel into dist/, and try the wheel as a user would: `make release`.
 
-The wheel is built from the sdist, and installed into a fresh environment outside the repository. There this runs
-the demo, the help of every command, and a coordinator with three sites. Every extra is resolved with
-constraints.txt. Anything that fails stops it.
+The wheel is built from the sdist, and installed into a fresh environment outside the repository. There this
+runs the help of every command, mypy on a user's program, the demo, and a coordinator with three sites. Every
+extra is resolved with constraints.txt. Anything that fails stops it.
 """
 
 from __future__ import annotations
@@ -92,6 +92,11 @@ def try_wheel(wheel: Path, folder: Path) -> None:
             raise FailedError(f"fedactive {' '.join(words)} --help shows no usage")
     say(f"--help of {len(commands)} commands works")
 
+    shutil.copy(ROOT / "tools" / "typed.py", folder / "mine.py")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+    run([*mypy, "--cache-dir", ROOT / ".mypy_cache" / "outside", "mine.py"], folder)
+    say("mypy sees the types of the installed package")
+
     run([fedactive, "demo"], folder)
     say("fedactive demo works")
 
@@ -115,7 +120,8 @@ def main() -> None:
             try_wheel(wheel, Path(folder))
     except FailedError as error:
         sys.exit(f"release: {error}")
-    say(f"done in {time.monotonic() - begun:.0f} s: {', '.join(sorted(p.name for p in wheel.parent.iterdir()))}")
+    made = sorted(path.name for path in wheel.parent.iterdir())
+    say(f"done in {time.monotonic() - begun:.0f} s: {', '.join(made)}")
 
 
 if __name__ == "__main__":

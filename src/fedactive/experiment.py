@@ -104,15 +104,15 @@ class Experiment:
     )
     scored_images: str = query(
         "own",
-        "what strategies see of the pool: its own images, or in place of each another one of its class "
+        "what strategies see of the pool: its own images, or for each of them another one of its class "
         "(other_of_class), as in the released code's long tails",
         choices=("own", "other_of_class"),
     )
     first: str = query("random", "who chooses in AL round 1, before there is a model", choices=STRATEGIES)
     rounds: int = query(
         0,
-        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others), or is 5 with a budget "
-        "in labels, or as many as it has numbers; more extend a run",
+        "AL rounds; a larger number extends a run. 0 means: until the paper's share is labelled (80% of "
+        "cifar10, 60% of others), or with a budget in labels as many rounds as it has numbers, 5 for one",
         low=0,
         identity=False,
     )

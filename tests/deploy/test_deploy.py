@@ -6,6 +6,7 @@ import configparser
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,17 @@ def test_compose_understands_its_file():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_container_copies_what_there_is():
-    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+def extras(lines: list[str]) -> set[str]:
+    (line,) = (line for line in lines if "pip install" in line)
+    assert "--constraint constraints.txt" in line
+    return set(line.split(".[")[1].split("]")[0].split(","))
+
+
+@pytest.mark.parametrize("name", ["Containerfile", "Containerfile.laboratory"])
+def test_a_container_copies_and_installs_what_there_is(name):
+    lines = (DEPLOY / name).read_text().splitlines()
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    assert extras(lines) <= set(project["optional-dependencies"])
     for line in lines:
         if line.startswith("COPY "):
             for name in line.split()[1:-1]:

@@ -33,15 +33,18 @@ TITLE = "Federated active learning report"
 FEW_SETTINGS = 3  # more are folded, and found by the table of settings
 
 
-def write_report(
-    paths: Sequence[str | Path], output: str | Path, data_dir: str | Path | None = None
-) -> Runs:
+def write_report(paths: Sequence[str | Path], output: str | Path, data_dir: str | Path | None = None) -> Runs:
     """Read the runs in `paths` and write the page; images are looked for in `data_dir`, or the runs' own."""
     runs = read_runs([*map(expand_home, paths)])
     parts = PackageLoader("fedactive.analysis", "page")
     template = Environment(autoescape=True, trim_blocks=True, loader=parts).get_template("report.html.jinja")
     page = template.render(_page(runs, None if data_dir is None else expand_home(data_dir)))
+<<<<<<< HEAD
+    content = page.encode(errors="replace")  # a folder's name may have bytes that are no text
+    write_output(expand_home(output), content)
+=======
     write_output(expand_home(output), page.encode(errors="replace"))  # a folder's name may be no text
+>>>>>>> main
     return runs
 
 

@@ -43,12 +43,14 @@ Methods = Annotated[
 ]
 Sources = Annotated[
     list[Path] | None,
-    typer.Option("--from", help="Read runs from this folder, of runs or of exported results (repeatable)."),
+    typer.Option(
+        "--from", help="Read runs from here: a folder of run folders, or exported results (repeatable)."
+    ),
 ]
 # Which rows, and in which arithmetic.
 ROWS = (
     flag("methods", str, "Take only these methods, as in 'logo,entropy selector=local'."),
-    flag("seeds", int, "Take so many seeds; the suites have 4.", min=1),
+    flag("seeds", int, "Number of seeds; the suites have 4.", min=1),
 )
 PRECISION = flag("precision", str, "fp32, tf32 or bf16, in place of the suite's.")
 

@@ -80,9 +80,10 @@ def demo(runs_dir: Path, open_report: bool = False) -> None:
 
 def print_what_to_try(say: Callable[[str], None], report: Path) -> None:
     fedactive = command()
+    compare = f"{fedactive} compare --dataset digits --augment none"
     say("What to try next:")
     say(f"  look at the report          open {quote(report)} in a browser")
-    say(f"  compare other strategies    {fedactive} compare --dataset digits --augment none --strategy badge,logo")
+    say(f"  compare other strategies    {compare} --strategy badge,logo")
     say(f"  write a strategy            {fedactive} new strategy mine")
     say(f"  see what there is           {fedactive} strategies (or datasets, models, algorithms)")
     say(f"  get a larger dataset        {fedactive} data get cifar10")

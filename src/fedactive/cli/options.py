@@ -54,19 +54,20 @@ Plugins = Annotated[
 Fresh = Annotated[
     bool,
     typer.Option(
-        "--fresh", help="Begin runs anew that other data or plugins began; their folders go to .outdated."
+        "--fresh",
+        help="Start runs again whose data or plugin has changed since; their old folders move to .outdated.",
     ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
+    typer.Option(help="Number of runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
 ]
 On = Annotated[
     str,
     typer.Option(
         "--on",
-        help="Do the runs here, or on ray: a cluster (RAY_ADDRESS), or a Ray of its own.",
+        help="Where to run: here, or ray, which is the cluster at RAY_ADDRESS or a Ray of its own.",
         autocompletion=completion(("here", "ray")),
     ),
 ]

@@ -175,7 +175,7 @@ def figure(
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if the picture there is another.")
+        bool, typer.Option("--check", help="Write nothing; fail if the picture that is there differs.")
     ] = False,
     **flags: Any,
 ) -> None:
@@ -213,7 +213,9 @@ def figure(
 
 @app.command(epilog=example("fedactive paper export runs -o results"))
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, folders of run folders, or exported results.")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write results into this folder, or .parquet file.")
     ] = Path("results"),

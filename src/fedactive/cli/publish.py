@@ -23,7 +23,7 @@ METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "loss")  # as in record/
 
 RunPaths = Annotated[
     list[Path],
-    typer.Argument(help="Run folders, folders of them, or of exported results.", metavar="RUNS..."),
+    typer.Argument(help="Run folders, folders of run folders, or exported results.", metavar="RUNS..."),
 ]
 Where = Annotated[
     list[str] | None,

@@ -125,7 +125,9 @@ def demo(
 
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive report runs -o report.html"))
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, folders of run folders, or exported results.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write this page.")] = Path("report.html"),
     data_dir: Annotated[Path | None, typer.Option(help="Take pictures from datasets in this folder.")] = None,
 ) -> None:
