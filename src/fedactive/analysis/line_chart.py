@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.curves import steps_grow
-from fedactive.analysis.palette import style_of
+from fedactive.analysis.palette import Style, style_of
 from fedactive.analysis.pictures import spread
 from fedactive.analysis.svg import NARROW, in_both_widths, short_names, svg, text, ticks
 
@@ -85,16 +85,16 @@ def _wide(lines: Sequence[Line], labels: Labels, size: tuple[int, int]) -> tuple
     """Draw the names at the ends of the lines, as far apart as they need."""
     width, height = size
     height = max(height, 68 + NAME_HEIGHT * len(lines))
-    most = int((width / 2 - 30) / NAME_WIDTH) - labels.digits - 4  # letters: names get half of the chart
+    most = int((width / 2 - 46) / NAME_WIDTH) - labels.digits - 4  # letters: names get half of the chart
     names = short_names([line.name for line in lines], most)
-    right = width - (30 + NAME_WIDTH * (max(map(len, names)) + labels.digits + 4))
+    right = width - (46 + NAME_WIDTH * (max(map(len, names)) + labels.digits + 4))
     frame, axes = _axes(lines, labels, (46, right, 26, height - 42))
     ends = np.array([-frame.py(line.y[-1]) for line in lines])
     heights = -spread(ends, gap=NAME_HEIGHT, floor=-frame.bottom)
     drawn = []
     for line, name, h in zip(lines, names, heights, strict=True):
-        end, x = frame.px(line.x[-1]), right + 24
-        leader = f'<path class="leader" d="M{end + 6:.1f},{frame.py(line.y[-1]):.1f}L{x - 8:.1f},{h:.1f}"/>'
+        end, x = frame.px(line.x[-1]), right + 32
+        leader = f'<path class="leader" d="M{end + 6:.1f},{frame.py(line.y[-1]):.1f}L{x - 16:.1f},{h:.1f}"/>'
         drawn.append(_line(frame, line, leader + _name(line, name, labels.digits, x, h)))
     return width, height + NOTE_HEIGHT, axes + "".join(drawn)
 
@@ -102,10 +102,10 @@ def _wide(lines: Sequence[Line], labels: Labels, size: tuple[int, int]) -> tuple
 def _narrow(lines: Sequence[Line], labels: Labels) -> tuple[float, float, str]:
     """Draw the names below the lines."""
     bottom, first = 250, 250 + 64 + NOTE_HEIGHT
-    names = short_names([line.name for line in lines], int((NARROW - 30) / NAME_WIDTH) - labels.digits - 4)
+    names = short_names([line.name for line in lines], int((NARROW - 46) / NAME_WIDTH) - labels.digits - 4)
     frame, axes = _axes(lines, labels, (46, NARROW - 12, 26, bottom))
     drawn = [
-        _line(frame, line, _name(line, name, labels.digits, 12, first + NAME_HEIGHT * row))
+        _line(frame, line, _name(line, name, labels.digits, 20, first + NAME_HEIGHT * row))
         for row, (line, name) in enumerate(zip(lines, names, strict=True))
     ]
     return NARROW, first + NAME_HEIGHT * len(lines), axes + "".join(drawn)
@@ -142,7 +142,6 @@ def _axes(lines: Sequence[Line], labels: Labels, box: tuple[float, float, float,
 
 def _line(frame: Frame, line: Line, name: str) -> str:
     look = style_of(line.name)
-    dash = " ".join(f"{length:g}" for length in look.dash) or "none"
     band = f"M{frame.path(line.x, line.high)}L{frame.path(line.x[::-1], line.low[::-1])}Z"
     dots = "".join(
         f'<path d="{SHAPES[look.marker]}" transform="translate({frame.px(x):.1f},{frame.py(y):.1f})"/>'
@@ -150,13 +149,20 @@ def _line(frame: Frame, line: Line, name: str) -> str:
     )
     return (
         f'<g class="line" color="{look.colour}"><title>{escape(line.name)}</title>'
-        f'<path class="band" d="{band}"/>'
-        f'<path class="stroke" d="M{frame.path(line.x, line.y)}" stroke-dasharray="{dash}"/>{dots}{name}</g>'
+        f'<path class="band" d="{band}"/>{_stroke(look, frame.path(line.x, line.y))}{dots}{name}</g>'
     )
 
 
 def _name(line: Line, name: str, digits: int, x: float, y: float) -> str:
-    shape = SHAPES[style_of(line.name).marker]
-    return f'<path d="{shape}" transform="translate({x - 2:.1f},{y:.1f})"/>' + text(
-        x + 6, y + 4, f"{name}  {line.y[-1]:.{digits}f}", kind="name"
+    """Write a name beside a piece of its line: variants of a strategy differ in dashes alone."""
+    look = style_of(line.name)
+    return (
+        _stroke(look, f"{x - 14:.1f},{y:.1f}h24")
+        + f'<path d="{SHAPES[look.marker]}" transform="translate({x - 2:.1f},{y:.1f})"/>'
+        + text(x + 14, y + 4, f"{name}  {line.y[-1]:.{digits}f}", kind="name")
     )
+
+
+def _stroke(look: Style, path: str) -> str:
+    dash = " ".join(f"{length:g}" for length in look.dash) or "none"
+    return f'<path class="stroke" d="M{path}" stroke-dasharray="{dash}"/>'

@@ -67,8 +67,8 @@ def describe(judged: Judged, metric: str) -> str:
     p_of = {(t.j if t.i == best else t.i): t.p_holm for t in own.itertuples()}
     parts = []
     if rivals.better:
-        most = max(p_of[name] for name in rivals.better)
-        parts.append(f"it is significantly better than {listing(rivals.better)} (p {at_most(most)})")
+        p = at_most([p_of[name] for name in rivals.better])
+        parts.append(f"it is significantly better than {listing(rivals.better)} (p {p})")
     if rivals.undecided:
         count, others = len(rivals.undecided), "others" if rivals.better else "other strategies"
         whom = f"the {count} {others}" if count > MOST_NAMED else listing(rivals.undecided)
@@ -108,5 +108,7 @@ def listing(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def at_most(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"≤ {p:.2g}"
+def at_most(p_values: list[float]) -> str:
+    """Write the largest: `= 0.027` of one, `≤ 0.027` of several."""
+    most = max(p_values)
+    return "< 0.001" if most < 0.001 else f"{'=' if len(p_values) == 1 else '≤'} {most:.2g}"
