@@ -39,12 +39,7 @@ def write_report(paths: Sequence[str | Path], output: str | Path, data_dir: str 
     parts = PackageLoader("fedactive.analysis", "page")
     template = Environment(autoescape=True, trim_blocks=True, loader=parts).get_template("report.html.jinja")
     page = template.render(_page(runs, None if data_dir is None else expand_home(data_dir)))
-<<<<<<< HEAD
-    content = page.encode(errors="replace")  # a folder's name may have bytes that are no text
-    write_output(expand_home(output), content)
-=======
     write_output(expand_home(output), page.encode(errors="replace"))  # a folder's name may be no text
->>>>>>> main
     return runs
 
 
