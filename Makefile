@@ -5,8 +5,8 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos field-load test lint types unit \
-	browser reproduce-check fuzz mutants release clean
+.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos test lint types unit \
+	browser reproduce-check docs docs-pictures fuzz mutants release clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -18,7 +18,7 @@ setup-demo: $(READY_TO_RUN) ## make .venv with the package alone, to run experim
 # installs is in the second, too, which therefore stands for both.
 $(READY_TO_RUN): WHAT := .
 $(READY_TO_RUN): WHY := to run experiments
-$(READY): WHAT := '.[dev,sites,dicom,simulation,pretrained,onnx,export]'
+$(READY): WHAT := '.[dev,docs,sites,dicom,simulation,pretrained,onnx,export]'
 $(READY): WHY := to run, develop and test
 $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -65,7 +65,14 @@ reproduce-check: setup ## README and the documents of results say what results/ 
 	$(BIN)/fedactive paper document README.md docs/REPRODUCTION.md docs/reproduction/*.md --from results --check
 	$(BIN)/fedactive paper figure agreement --from results -o docs/reproduction/agreement.svg --check
 	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
-	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results/few-labels.parquet --check
+	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results --check
+
+docs: setup ## the documentation as a site in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html: open it, or with search: $(BIN)/python -m http.server -d build/site 8000"
+
+docs-pictures: setup ## give the commands of the tutorials, and keep the pictures that they draw (minutes)
+	$(BIN)/python docs/hooks/pictures.py
 
 # Not part of `make test`: every fault of every target takes hours.
 #   make mutants MUTANTS="--only query/pool.py data/ --sample 30 --resume"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tables import code, table
-
 from fedactive.data.catalog import DATASETS
 from fedactive.options import options_of
 from fedactive.registry import (
@@ -16,6 +14,7 @@ from fedactive.registry import (
     TRACKERS,
     Registry,
 )
+from tables import code, table
 
 KINDS: list[tuple[Registry, str, str]] = [
     (STRATEGIES, "strategy", "What a client labels next. [Add one](../STRATEGIES.md)."),
@@ -34,9 +33,7 @@ def choices_page() -> str:
     for registry, setting, what in KINDS:
         heading = registry.group.partition(".")[2].capitalize()
         parts += [f"\n## {heading}\n", f"`--{setting} NAME`. {what}\n", named(registry), options(registry)]
-    rows = [
-        (code(card.name), card.description, card.licence, card.unsupported) for card in DATASETS.values()
-    ]
+    rows = [(code(card.name), card.description, card.licence, card.unsupported) for card in DATASETS.values()]
     parts += ["\n## Datasets\n", "`--dataset NAME`. [Your own](../DATASETS.md).\n"]
     parts.append(table(("name", "what it is", "licence", ""), rows))
     return "\n".join(parts)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import click
 import typer
-from tables import code, table
 
 from fedactive.cli.app import app
 from fedactive.cli.options import CHOICES, FIELD, LABORATORY, PAPER
+from tables import code, table
 
 PANELS = {
     LABORATORY: "Run, compare, report, export.",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tables import code, table
-
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
 from fedactive.registry import Registry
+from tables import code, table
 
 HEAD = """# Configuration
 
@@ -19,8 +18,8 @@ Every setting of an experiment. One definition serves four ways to give it:
 | Python | `fedactive.Experiment(fl_rounds=50)` |
 | the plan of a run between sites | `fl_rounds = 50` |
 
-`fedactive compare` and `fedactive.compare` take several values. Settings with a ● decide the result: their hash names the
-run folder. The others say where and how it is computed, and may differ when a run is resumed.
+`fedactive compare` and `fedactive.compare` take several values. Settings with a ● decide the result: their hash names
+the run folder. The others say where and how it is computed, and may differ when a run is resumed.
 """
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
 from choices import choices_page
 from commands import command_pages
 from configuration import configuration_page
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 
 
 def pages() -> dict[str, str]:

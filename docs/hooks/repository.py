@@ -1,7 +1,7 @@
 """Links that lead out of docs/: on the site they lead to pages that show what the repository has there.
 
-In the repository a document links to `../deploy/compose.yaml`, and that is a file. Here it becomes a page. The
-README is the site's first page, and `SECURITY.md` and `CHANGELOG.md` are pages as they are.
+In the repository a document links to `../deploy/compose.yaml`, and that is a file. Here it becomes a page.
+The README is the site's first page, and `SECURITY.md` and `CHANGELOG.md` are pages as they are.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What documents say that readers have: images, arrays, earlier runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDACTIVE_CACHE", str(tmp_path / "cache"))
-    write_split(tmp_path / "path" / "to" / "flowers")
+    write_split(tmp_path / "path" / "to" / "flowers", each=20)
     shutil.copytree(tmp_path / "path" / "to" / "flowers" / "train", tmp_path / "photographs")
     for client in ("clients/north", "clients/south", "test"):
         write_folder(tmp_path / "hospitals", f"{client}/ant", f"{client}/bee")
@@ -66,9 +66,10 @@ def field(folder: Path, document: str) -> None:
         make_coordinator(folder)
         make_site(folder).join(folder / "coordinator" / "invitation.toml")
         return
-    write_pictures(folder / "images", 5)
-    for name in CLASSES:
-        write_pictures(folder / "test" / name, 2)
+    for images, test in (("images", "test"), ("scans", "known")):
+        write_pictures(folder / images, 5)
+        for name in CLASSES:
+            write_pictures(folder / test / name, 2)
     (folder / "classes.txt").write_text("\n".join(CLASSES))
 
 
@@ -77,7 +78,9 @@ def pool() -> Pool:
     three = Outputs(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]]), torch.ones(3, 2))
     one = Outputs(three.logits[:1], three.embeddings[:1])
     head = (torch.ones(2, 2), torch.zeros(2))
-    return Pool(3, 2, torch.tensor([0]), lambda _: three, lambda _: one, lambda _: head, lambda _: iter([three] * 6))
+    return Pool(
+        3, 2, torch.tensor([0]), lambda _: three, lambda _: one, lambda _: head, lambda _: iter([three] * 6)
+    )
 
 
 def pictures(*_: Any, **__: Any) -> list[tuple[Image.Image, int]]:
@@ -87,7 +90,7 @@ def pictures(*_: Any, **__: Any) -> list[tuple[Image.Image, int]]:
 class Rows(list[dict[str, Any]]):
     """A dataset of Hugging Face: rows, and the names of classes."""
 
-    features = {"labels": SimpleNamespace(names=["ant", "bee"])}
+    features: ClassVar = {"labels": SimpleNamespace(names=["ant", "bee"])}
 
 
 def hurry(experiment: Experiment) -> Result:
@@ -110,19 +113,12 @@ def having(document: str) -> dict[str, Any]:
     return {}
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs of documents show progress, as in a terminal."""
-    monkeypatch.setenv("COLUMNS", "200")
-    yield
-
-
 @pytest.mark.parametrize("document", WITH_BLOCKS, ids=name_of)
 def test_what_a_document_shows_works(document: Path, folder: Path, small: Callable[..., Experiment]):
     name, shown = name_of(document), " ".join(block.text for block in blocks(document))
     if "fedactive site" in shown or "fedactive coordinator" in shown:
         field(folder, name)
-    if re.search(r"export runs|report runs|runs_in", shown):  # of earlier days
+    if re.search(r"(export|report|table) runs|runs_in|\"runs\"", shown):  # of earlier days
         run(small(), Silent())
     reader = Reader(name, folder, having(name))
     for block in blocks(document):

@@ -23,7 +23,10 @@ class Block:
 
 def documents() -> list[Path]:
     """List all documents that readers are given."""
-    return [*(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md")), *sorted(DOCS.rglob("*.md"))]
+    return [
+        *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md")),
+        *sorted(DOCS.rglob("*.md")),
+    ]
 
 
 def blocks(document: Path) -> list[Block]:

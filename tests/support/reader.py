@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ import click
 import typer
 from typer.testing import CliRunner
 
+from fedactive import Silent, run
 from fedactive.cli.app import app
 from fedactive.cli.options import load_plugins, read_config
 from fedactive.experiment import Experiment, parse_toml
@@ -29,8 +31,16 @@ QUICK = "--rounds 2 --fl-rounds 1 --local-epochs 1 --local-only-epochs 1 --devic
 # What stands for something of the reader's own, by group of commands.
 PLACES = {
     "coordinator": {"DIR": "coordinator", "site.pub": "site/site.pub"},
-    "site": {"DIR": "site", "IMAGES": "images", "TEST_IMAGES": "test", "invitation.toml": "coordinator/invitation.toml"},
+    "site": {
+        "DIR": "site",
+        "IMAGES": "images",
+        "TEST_IMAGES": "test",
+        "invitation.toml": "*/invitation.toml",
+    },
 }
+
+
+GRID_THAT_RUNS = "tutorials/compare.md"
 
 
 class Reader:
@@ -87,7 +97,9 @@ class Reader:
         """Give a command, or see at least that it would be understood."""
         if command.program == "fedactive":
             words = self.words(command.arguments)
-            if why_not(COMMANDS, self.document, " ".join(command.arguments)):
+            if words[0] == "compare" and self.document == GRID_THAT_RUNS:
+                self.compare(words)
+            elif why_not(COMMANDS, self.document, " ".join(command.arguments)):
                 self.understand(words)
             else:
                 self.run(words)
@@ -95,7 +107,9 @@ class Reader:
             assert re.search(rf"^{command.arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         elif command.program == "pip":
             extras = re.findall(r"\[(.+)\]", command.line)[0].split(",")
-            assert all(re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.M) for extra in extras)
+            assert all(
+                re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.M) for extra in extras
+            )
         elif command.program == "python":
             script, *options = command.arguments
             program = (ROOT / script).read_text()
@@ -120,8 +134,18 @@ class Reader:
         done = CliRunner().invoke(app, [*words, *quick], prog_name="fedactive")
         assert done.exit_code == 0, f"{' '.join(words)}: {done.exception!r}\n{done.output}"
 
-    def understand(self, words: list[str]) -> None:
-        """Read a command as the command line does; of an experiment or a grid also make its settings."""
+    def compare(self, words: list[str]) -> None:
+        """Do the runs of a grid one after another in this process, of two seeds and with few FL rounds."""
+        grid = self.understand(words)
+        for experiment in grid:
+            if experiment.seed <= 2:
+                run(
+                    replace(experiment, model="mlp", rounds=2, fl_rounds=1, local_epochs=1, workers=1),
+                    Silent(),
+                )
+
+    def understand(self, words: list[str]) -> list[Experiment]:
+        """Read a command as the command line does; return the experiments that it would run, if it is to run any."""
         command, rest, path = TOP, list(words), "fedactive"
         while isinstance(command, click.Group):
             path = f"{path} {rest[0]}"
@@ -129,13 +153,13 @@ class Reader:
         given = command.make_context(path, rest).params  # a mistake is a UsageError
         known = {item.name for item in options_of(Experiment)} | {"method"}
         values = {name: value for name, value in given.items() if name in known and value is not None}
-        if path in ("fedactive run", "fedactive compare"):
-            load_plugins(list(map(Path, given["plugin"] or ())))
-            config = parse_toml(read_config(given["config"] and Path(given["config"])))
-            if path.endswith("run"):
-                Experiment.from_values(merge(config, values))
-            else:
-                assert expand(merge(config, {k: split(k, v) for k, v in values.items()}))
+        if path not in ("fedactive run", "fedactive compare"):
+            return []
+        load_plugins(list(map(Path, given["plugin"] or ())))
+        config = parse_toml(read_config(given["config"] and Path(given["config"])))
+        if path.endswith("run"):
+            return [Experiment.from_values(merge(config, values))]
+        return expand(merge(config, {name: split(name, value) for name, value in values.items()}))
 
 
 def split(name: str, text: str) -> list[str]:

@@ -27,17 +27,18 @@ def read_toml(document: str, text: str, folder: Path) -> None:
     elif "methods" in tables:
         assert read_suite("mine", text).methods
     elif "images" in tables or "field" in tables:
-        assert FieldPlan.from_toml(whole_plan(text), backbones=folder).rules
+        plan = text if "dataset" in tables else within_a_plan(text)
+        assert FieldPlan.from_toml(plan, backbones=folder).rules
     elif all(isinstance(table, dict) for table in tables.values()):
         read_classes_guide(tables, text, folder)
     else:
         assert expand(parse_toml(text))
 
 
-def whole_plan(text: str) -> str:
-    """A plan with these tables, and the other ones of the plan in docs/FIELD.md."""
-    whole = next(block.text for block in blocks(DOCS / "FIELD.md") if block.language == "toml")
-    return whole if text == whole else re.sub(r"^\[images\].*?(?=^\[)", lambda _: text, whole, flags=re.S | re.M)
+def within_a_plan(text: str) -> str:
+    """The plan in docs/FIELD.md, with this table [images] in place of its own."""
+    plan = next(block.text for block in blocks(DOCS / "FIELD.md") if block.language == "toml")
+    return re.sub(r"^\[images\].*?(?=^\[)", lambda _: text, plan, flags=re.DOTALL | re.MULTILINE)
 
 
 def read_classes_guide(tables: dict[str, dict[str, list[str]]], text: str, folder: Path) -> None:

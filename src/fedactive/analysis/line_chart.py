@@ -27,6 +27,7 @@ SHAPES = {
     "*": "M0,-5.4L1.4,-1.9L5.1,-1.7L2.3,0.7L3.2,4.4L0,2.4L-3.2,4.4L-2.3,0.7L-5.1,-1.7L-1.4,-1.9Z",
 }
 NAME_WIDTH, NAME_HEIGHT = 7.5, 16  # of a letter in the name of a line
+NOTE_HEIGHT = 18
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ class Line:
     y: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+
+
+class Labels(NamedTuple):
+    x: str
+    y: str
+    note: str
+    digits: int  # of last values
 
 
 class Frame(NamedTuple):
@@ -59,52 +67,51 @@ def line_chart(
     y_label: str,
     digits: int = 1,
     size: tuple[int, int] = (840, 430),
+    note: str = "",
 ) -> str:
-    """Draw lines with bands, in both widths; each has its name and last value at its end, or below."""
+    """Draw lines with bands, in both widths; each has its name and last value at its end, or below.
+
+    The note, which says what lines and bands are, stands below.
+    """
     ordered = sorted(lines, key=lambda line: -line.y[-1])
     last = ", ".join(f"{line.name} {line.y[-1]:.{digits}f}" for line in ordered)
-    description = f"{y_label} over {x_label}. At the end: {last}."
-    drawn = (_wide(ordered, x_label, y_label, digits, size), _narrow(ordered, x_label, y_label, digits))
-    return in_both_widths(
-        *(svg(w, h, title, description, body, "lines") for w, h, body in drawn),
-    )
+    description = f"{y_label} over {x_label}. At the end: {last}. {note}".strip()
+    labels = Labels(x_label, y_label, note, digits)
+    drawn = (_wide(ordered, labels, size), _narrow(ordered, labels))
+    return in_both_widths(*(svg(w, h, title, description, body, "lines") for w, h, body in drawn))
 
 
-def _wide(
-    lines: Sequence[Line], x_label: str, y_label: str, digits: int, size: tuple[int, int]
-) -> tuple[float, float, str]:
+def _wide(lines: Sequence[Line], labels: Labels, size: tuple[int, int]) -> tuple[float, float, str]:
     """Draw the names at the ends of the lines, as far apart as they need."""
     width, height = size
     height = max(height, 68 + NAME_HEIGHT * len(lines))
-    most = int((width / 2 - 30) / NAME_WIDTH) - digits - 4  # letters: names get half of the chart
+    most = int((width / 2 - 30) / NAME_WIDTH) - labels.digits - 4  # letters: names get half of the chart
     names = short_names([line.name for line in lines], most)
-    right = width - (30 + NAME_WIDTH * (max(map(len, names)) + digits + 4))
-    frame, axes = _axes(lines, x_label, y_label, (46, right, 26, height - 42))
+    right = width - (30 + NAME_WIDTH * (max(map(len, names)) + labels.digits + 4))
+    frame, axes = _axes(lines, labels, (46, right, 26, height - 42))
     ends = np.array([-frame.py(line.y[-1]) for line in lines])
     heights = -spread(ends, gap=NAME_HEIGHT, floor=-frame.bottom)
     drawn = []
     for line, name, h in zip(lines, names, heights, strict=True):
         end, x = frame.px(line.x[-1]), right + 24
         leader = f'<path class="leader" d="M{end + 6:.1f},{frame.py(line.y[-1]):.1f}L{x - 8:.1f},{h:.1f}"/>'
-        drawn.append(_line(frame, line, leader + _name(line, name, digits, x, h)))
-    return width, height, axes + "".join(drawn)
+        drawn.append(_line(frame, line, leader + _name(line, name, labels.digits, x, h)))
+    return width, height + NOTE_HEIGHT, axes + "".join(drawn)
 
 
-def _narrow(lines: Sequence[Line], x_label: str, y_label: str, digits: int) -> tuple[float, float, str]:
+def _narrow(lines: Sequence[Line], labels: Labels) -> tuple[float, float, str]:
     """Draw the names below the lines."""
-    bottom = 250
-    names = short_names([line.name for line in lines], int((NARROW - 30) / NAME_WIDTH) - digits - 4)
-    frame, axes = _axes(lines, x_label, y_label, (46, NARROW - 12, 26, bottom))
+    bottom, first = 250, 250 + 64 + NOTE_HEIGHT
+    names = short_names([line.name for line in lines], int((NARROW - 30) / NAME_WIDTH) - labels.digits - 4)
+    frame, axes = _axes(lines, labels, (46, NARROW - 12, 26, bottom))
     drawn = [
-        _line(frame, line, _name(line, name, digits, 12, bottom + 64 + NAME_HEIGHT * row))
+        _line(frame, line, _name(line, name, labels.digits, 12, first + NAME_HEIGHT * row))
         for row, (line, name) in enumerate(zip(lines, names, strict=True))
     ]
-    return NARROW, bottom + 62 + NAME_HEIGHT * len(lines), axes + "".join(drawn)
+    return NARROW, first + NAME_HEIGHT * len(lines), axes + "".join(drawn)
 
 
-def _axes(
-    lines: Sequence[Line], x_label: str, y_label: str, box: tuple[float, float, float, float]
-) -> tuple[Frame, str]:
+def _axes(lines: Sequence[Line], labels: Labels, box: tuple[float, float, float, float]) -> tuple[Frame, str]:
     """Draw axes with round ticks; where steps grow much, x is logarithmic and has a tick at each point."""
     left, right, top, bottom = box
     x0, x1 = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
@@ -122,13 +129,14 @@ def _axes(
     def py(y: float) -> float:
         return bottom - (y - y0) / (y1 - y0) * (bottom - top)
 
-    parts = [text(left - 38, 12, y_label, kind="axis")]
+    parts = [text(left - 38, 12, labels.y, kind="axis")]
     places = max(0, -int(np.floor(np.log10(y_ticks[1] - y_ticks[0]) + 1e-9)))  # decimals of ticks
     for y in y_ticks:
         parts.append(f'<path class="grid" d="M{left},{py(y):.1f}H{right:.1f}"/>')
         parts.append(text(left - 7, py(y) + 4, f"{y:.{places}f}", "end"))
     parts += [text(px(x), bottom + 18, f"{x:g}", "middle") for x in x_ticks]
-    parts.append(text((left + right) / 2, bottom + 36, x_label, "middle", "axis"))
+    parts.append(text((left + right) / 2, bottom + 36, labels.x, "middle", "axis"))
+    parts.append(text(left - 38, bottom + 36 + NOTE_HEIGHT, labels.note, kind="axis"))
     return Frame(left, right, top, bottom, px, py), "".join(parts)
 
 

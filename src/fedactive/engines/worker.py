@@ -1,8 +1,8 @@
 """The worker processes of the parallel engine.
 
 Each reads jobs from a pipe and writes results to it until the pipe closes, so it also ends when the main
-process is killed. They are a program of their own, not multiprocessing children: those import the user's script a
-second time, which breaks every script without a main guard.
+process is killed. They are a program of their own, not multiprocessing children: those import the user's
+script a second time, which breaks every script without a main guard.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def serve(pipe: Connection, inputs_file: int) -> None:
 def main(pipes: Sequence[int], inputs_file: int) -> None:
     """Run one worker for each pipe; all arguments are file descriptors.
 
-    This process serves the first pipe and copies of it the others: loading PyTorch takes a second, a copy none.
+    This process serves the first pipe and its copies the others: loading PyTorch takes a second, a copy none.
     """
     torch.set_num_threads(1)
     gc.freeze()  # what is never looked at is never copied

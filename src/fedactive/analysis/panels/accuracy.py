@@ -32,7 +32,12 @@ def band_chart(band: pd.DataFrame, title: str, y: str, **options: Any) -> Markup
         Line(str(name), *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
         for name, part in band.sort_values("al_round").groupby("strategy")
     ]
-    return Markup(line_chart(lines, title, axis.title, y, **options)) if lines else None
+    if not lines:
+        return None
+    few, most = band["n"].min(), band["n"].max()
+    seeds = f"{few} to {most} seeds" if few < most else f"{most} seed{'s' if most > 1 else ''}"
+    note = f"Mean over {seeds}, and its 95% bootstrap band" if most > 1 else f"{seeds}: no band"
+    return Markup(line_chart(lines, title, axis.title, y, note=note, **options))
 
 
 def band_note(curves: pd.DataFrame) -> str:
