@@ -54,7 +54,7 @@ def test_csv_has_every_number(three, tmp_path):
 
 def test_the_sentence_says_what_is_significant(three):
     (made,) = result_tables(three, budgets=[10])
-    sentence = significance_sentence(made)
+    sentence = significance_sentence(made.curves)
     assert sentence.startswith(
         "Over 4 seeds (1 to 4), good has the highest mean accuracy at 10% labelled (71.5%); "
         "it is significantly better than bad (p < 0.001), and it is not shown to differ from close ("
@@ -65,10 +65,10 @@ def test_the_sentence_says_what_is_significant(three):
 def test_few_seeds_are_told():
     (made,) = result_tables(curves(seeds=2, good=[EQUAL, GOOD], bad=[EQUAL, BAD]))
     assert "with fewer than four seeds hardly any difference can be significant." in significance_sentence(
-        made
+        made.curves
     )
     (one,) = result_tables(curves(seeds=1, good=[EQUAL, GOOD], bad=[EQUAL, BAD]))
-    assert "no two strategies have the seeds in common that a test needs" in significance_sentence(one)
+    assert "no two strategies have the seeds in common that a test needs" in significance_sentence(one.curves)
     assert set(one.cells["mark"]) == {"", "best"}
     assert "±" not in as_markdown([one]).split("\n\n")[0]
 
@@ -84,7 +84,7 @@ def test_settings_are_groups_of_rows_and_are_judged_together():
     text = as_markdown([made])
     assert text.index("| *alpha 1* |") < text.index("| *alpha 9* |") < text.index("| extra |")
     assert "Over 4 seeds (1 to 4) in 2 settings, good has" in text
-    assert "extra" not in significance_sentence(made)  # it was not run in both
+    assert "extra" not in significance_sentence(made.curves)  # it was not run in both
     other = curves("alpha 5", good=[EQUAL]).assign(labelled=7.0, labels=70.0)
     assert len(result_tables(pd.concat([both, other]))) == 2  # its budgets are others
 
@@ -92,7 +92,7 @@ def test_settings_are_groups_of_rows_and_are_judged_together():
 def test_a_run_counts_as_far_as_all_have_got():
     (made,) = result_tables(curves(good=[EQUAL, BAD], longer=[EQUAL, GOOD, [99.0] * 4]))
     assert "longer has the highest mean accuracy from 5% to 10% labelled (61.5%)" in significance_sentence(
-        made
+        made.curves
     )
 
 
@@ -100,7 +100,9 @@ def test_where_less_is_better_the_least_is_best(three):
     (made,) = result_tables(three, "loss", [10])
     marks = made.cells.set_index("strategy")["mark"].to_dict()
     assert (marks["good"], marks["bad"]) == ("best", "")
-    assert "good has the lowest mean loss at 10% labelled (28.450)" in significance_sentence(made)
+    assert "good has the lowest mean loss at 10% labelled (28.450)" in significance_sentence(
+        made.curves, "loss"
+    )
 
 
 def test_budgets_and_metrics_that_are_not_there(three):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from fedactive.sites.coordinator.folder import Coordinator
+from fedactive.sites.site.collection import Collection
 from fedactive.sites.site.folder import Site
 from support.folders import make_coordinator, make_site
 
@@ -23,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def coordinator(tmp_path: Path) -> Coordinator:
     return make_coordinator(tmp_path)
+
+
+@pytest.fixture
+def collect() -> Iterator[Callable[[Site], Collection]]:
+    """What looks at a site's images."""
+    with ExitStack() as stores:
+        yield lambda site: Collection(site, stores.enter_context(closing(site.store())))
 
 
 @pytest.fixture

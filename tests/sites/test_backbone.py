@@ -21,7 +21,7 @@ from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.messages import OTHER_BACKBONE, Reply
 from fedactive.sites.moments import Moments, from_text, moments_of, standardisation_of, to_text
 from support.folders import admit
-from support.loopback import loopback
+from support.loopback import Unchanging, held, loopback
 from support.networks import FEATURES, write_onnx, write_torchscript
 
 NAMES = ["north", "south", "west"]
@@ -177,8 +177,8 @@ def test_sums_of_few_images_are_left_out():
 def test_a_run_of_tiny_sites_says_that_nothing_is_known(experiment, file, tmp_path):
     transport = sites_with(file, experiment, tmp_path)
     for trainer in transport.trainers:
-        held = trainer.read(None)
-        trainer.read = lambda card, held=held: dataclasses.replace(held, images=held.images[:4])
+        there = trainer.images.held
+        trainer.images = Unchanging(held(there.images[:4], there.test_images, there.test_labels))
     with pytest.raises(RunError):
         run_plan(plan_of(dataclasses.replace(experiment, budget="1/client"), tmp_path), transport, NAMES)
 
@@ -186,7 +186,7 @@ def test_a_run_of_tiny_sites_says_that_nothing_is_known(experiment, file, tmp_pa
 @pytest.mark.parametrize(
     ("images", "sums", "squares"),
     [
-        (8, torch.ones(FEATURES), torch.ones(FEATURES)),  # of fewer images than it has
+        (4, torch.ones(FEATURES), torch.ones(FEATURES)),  # of so few images that they say much about each
         (9, torch.ones(FEATURES) * 4, torch.ones(FEATURES)),  # no nine numbers have these
         (9, torch.ones(FEATURES), -torch.ones(FEATURES)),
         (9, torch.ones(FEATURES) * torch.nan, torch.ones(FEATURES)),
@@ -197,11 +197,11 @@ def test_a_run_of_tiny_sites_says_that_nothing_is_known(experiment, file, tmp_pa
 def test_sums_that_no_images_have_are_refused(images, sums, squares):
     reply = Reply({"images": images}, {"sums": sums.double(), "squares": squares.double()})
     with pytest.raises(BadReplyError):
-        read_moments(reply, FEATURES, 9)
+        read_moments(reply, FEATURES)
     right = Reply(
         {"images": 9}, {"sums": torch.ones(FEATURES).double(), "squares": torch.ones(FEATURES).double()}
     )
-    assert isinstance(read_moments(right, FEATURES, 9), Moments)
+    assert isinstance(read_moments(right, FEATURES), Moments)
 
 
 def test_the_laboratory_standardises_alike(experiment):

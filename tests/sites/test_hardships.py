@@ -28,7 +28,7 @@ from fedactive.sites.messages import NO_LABELS, NOT_ASKED, PROBLEMS
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.trainer import Trainer
 from support.lacking import lacking
-from support.loopback import loopback
+from support.loopback import Unchanging, held, loopback
 
 NAMES = ["north", "south", "west"]
 DAY = 86_400.0
@@ -178,7 +178,7 @@ def restored(transport, copy):
         path.with_name(path.name + end).unlink(missing_ok=True)
     shutil.copy(copy, path)
     annotator.store = LabelStore(path)
-    transport.trainers[0] = Trainer(trainer.folder, annotator.store, trainer.classes, trainer.read, "cpu")
+    transport.trainers[0] = Trainer(trainer.folder, annotator.store, trainer.classes, trainer.images, "cpu")
 
 
 @pytest.mark.parametrize("backup_before", [1, 2])
@@ -367,9 +367,9 @@ def test_the_log_is_in_the_order_of_answers_whatever_the_clock_says(tmp_path, cl
 def test_a_site_with_fewer_images_than_the_budget_gives_what_it_has(small, tmp_path, strategy):
     experiment = small(rounds=2, fl_rounds=1, strategy=strategy, local_only_epochs=1)
     transport = loopback(experiment, tmp_path)
-    held = transport.trainers[0].read(None)
-    few = dataclasses.replace(held, images=held.images[:5])
-    transport.trainers[0].read = lambda card: few
+    there = transport.trainers[0].images.held
+    few = held(there.images[:5], there.test_images, there.test_labels)
+    transport.trainers[0].images = Unchanging(few)
     result = run_field(experiment, tmp_path, transport)
     by_round = result.selections.groupby(["al_round", "client"]).size()
     assert by_round[1, 0] == 5

@@ -15,6 +15,7 @@ from fedactive.experiment import Experiment
 from fedactive.export.write import write_model
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.rehearsal import Rehearsal
+from fedactive.sites.site.collection import Collection
 from fedactive.sites.site.trainer import Trainer
 from support.folders import admit
 from support.loopback import Annotator, Loopback, truths
@@ -55,7 +56,7 @@ def finished(photographs, tmp_path_factory):
     with ExitStack() as open_stores:
         stores = [open_stores.enter_context(closing(site.store())) for site in rehearsal.sites]
         trainers = [
-            Trainer(site.folder / "runs", store, site.classes, site.read_holdings, "cpu")
+            Trainer(site.folder / "runs", store, site.classes, Collection(site, store), "cpu")
             for site, store in zip(rehearsal.sites, stores, strict=True)
         ]
         people = [Annotator(store, truth) for store, truth in zip(stores, truths(experiment), strict=True)]

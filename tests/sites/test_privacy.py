@@ -223,7 +223,7 @@ def test_a_site_that_was_started_again_sends_the_same_noise_again(small, tmp_pat
     caplog.set_level("INFO")
     trainer, ask = site_asked_to_train(small, tmp_path)
     first = ask(trainer)
-    anew = Trainer(trainer.folder, trainer.store, trainer.classes, trainer.read, "cpu")
+    anew = Trainer(trainer.folder, trainer.store, trainer.classes, trainer.images, "cpu")
     again = ask(anew)
     assert first.problem == again.problem == 0
     assert first.values == again.values

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from fedactive.data.catalog import DatasetCard
 from fedactive.data.loader import load
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
@@ -60,13 +62,32 @@ class Loopback:
         return replies
 
 
+@dataclass
+class Unchanging:
+    """Images that neither come nor go."""
+
+    held: Holdings
+
+    def read_holdings(self, card: DatasetCard) -> Holdings:
+        return self.held
+
+    def state(self, card: DatasetCard) -> str:
+        return self.held.state
+
+
+def held(images: Tensor, test_images: Tensor, test_labels: Tensor) -> Holdings:
+    """Holdings whose images are numbered as they come."""
+    n = len(images)
+    return Holdings(images, test_images, test_labels, tuple(range(n)), began=n, known=n, state="as ever")
+
+
 def holdings(experiment: Experiment) -> list[Holdings]:
     """The laboratory's clients as sites: each has its pool in order, and a share of the test images."""
     data = load(experiment.dataset, experiment.data_dir)
     pools = split(experiment, data.train_labels, len(data.classes)).pools
     share = [slice(k, None, experiment.clients) for k in range(experiment.clients)]
     return [
-        Holdings(data.train_inputs[pool], data.test_inputs[part], data.test_labels[part])
+        held(data.train_inputs[pool], data.test_inputs[part], data.test_labels[part])
         for pool, part in zip(map(torch.from_numpy, pools), share, strict=True)
     ]
 
@@ -80,9 +101,10 @@ def truths(experiment: Experiment) -> list[list[int]]:
 def loopback(experiment: Experiment, folder: Path) -> Loopback:
     classes = load(experiment.dataset, experiment.data_dir).classes
     trainers, annotators = [], []
-    for k, (held, truth) in enumerate(zip(holdings(experiment), truths(experiment), strict=True)):
+    for k, (there, truth) in enumerate(zip(holdings(experiment), truths(experiment), strict=True)):
         store = LabelStore(folder / f"site{k}" / "labels.sqlite")
-        trainers.append(Trainer(folder / f"site{k}" / "runs", store, classes, lambda card, h=held: h, "cpu"))
+        images = Unchanging(there)
+        trainers.append(Trainer(folder / f"site{k}" / "runs", store, classes, images, "cpu"))
         annotators.append(Annotator(store, truth))
     return Loopback(trainers, annotators)
 
@@ -94,4 +116,4 @@ def site_selections(trainer: Trainer, run: str, rounds: int) -> list[list[int]]:
     return [site_run.queries.find(r)["samples"] for r in range(1, rounds + 1)]
 
 
-__all__ = ["Annotator", "Loopback", "holdings", "loopback", "site_selections", "truths"]
+__all__ = ["Annotator", "Loopback", "Unchanging", "held", "holdings", "loopback", "site_selections", "truths"]

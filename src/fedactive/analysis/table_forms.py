@@ -26,7 +26,8 @@ def as_markdown(tables: Sequence[ResultTable]) -> str:
             lines += [[f"*{setting}*", *[""] * (len(columns) - 1)]] if setting else []
             lines += rows
         body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        parts.append(f"{body}\n{table.caption('Bold', 'italic')}\n\n{significance_sentence(table)}\n")
+        sentence = significance_sentence(table.curves, table.metric)
+        parts.append(f"{body}\n{table.caption('Bold', 'italic')}\n\n{sentence}\n")
     return "\n".join(parts)
 
 
@@ -36,7 +37,7 @@ def as_latex(tables: Sequence[ResultTable]) -> str:
     plain = {mark: (lambda text, how=how: how(escape(text))) for mark, how in marks.items()}
     texts = []
     for table in tables:
-        caption = f"{table.caption('Bold', 'underlined')} {significance_sentence(table)}"
+        caption = f"{table.caption('Bold', 'underlined')} {significance_sentence(table.curves, table.metric)}"
         texts.append(latex_table(caption, columns_of(table), list(groups_of(table, plain, escape))))
     return "% needs \\usepackage{booktabs}\n" + "\n\n".join(texts) + "\n"
 

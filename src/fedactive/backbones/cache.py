@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,9 @@ class PartStore:
 
     def file(self, first: int) -> Path:
         return self.folder / f"{first:09}.npy"
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def read(self, first: int, count: int) -> Tensor | None:
         """Return the features of the part that begins there; None if it is missing or damaged."""

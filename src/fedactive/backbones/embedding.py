@@ -36,8 +36,7 @@ def embed(
 
     `place` is the folder of the cache, if not the user's own.
     """
-    options = [getattr(backbone, item.name) for item in options_of(type(backbone))]
-    store = PartStore(images, backbone.name, options, content(backbone), size, place=place)
+    store = part_store(backbone, images, size, place)
     found: list[Tensor] = []
     with workers(device) as run:
         apply = None  # loaded when first needed
@@ -52,6 +51,17 @@ def embed(
                 store.write(first, features)
             found.append(features)
     return torch.cat(found)
+
+
+def part_store(backbone: Backbone, images: Tensor, size: int, place: Path | None = None) -> PartStore:
+    """Return where the features of these images are kept."""
+    return PartStore(images, *what_decides(backbone), size, place=place)
+
+
+def what_decides(backbone: Backbone) -> tuple[object, ...]:
+    """Return what decides features, beside the images and their size."""
+    options = [getattr(backbone, item.name) for item in options_of(type(backbone))]
+    return backbone.name, options, content(backbone)
 
 
 def count_features(backbone: Backbone, size: int) -> int:

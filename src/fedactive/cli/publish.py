@@ -23,7 +23,7 @@ METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "loss")  # as in record/
 
 RunPaths = Annotated[
     list[Path],
-    typer.Argument(help="Run folders, folders of them, or of exported results.", metavar="RUNS..."),
+    typer.Argument(help="Run folders, folders of run folders, or exported results.", metavar="RUNS..."),
 ]
 Where = Annotated[
     list[str] | None,
@@ -81,8 +81,9 @@ def table(
         write_output(output, text.encode())
         print(output)
     if output is not None or form == "csv":  # a table that is printed has the sentences in it
+        to = sys.stderr if output is None else sys.stdout
         for made in tables:
-            print(significance_sentence(made), file=sys.stderr if output is None else sys.stdout)
+            print(significance_sentence(made.curves, metric), file=to)
 
 
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive figure runs curves -o curves.pdf"))

@@ -115,17 +115,19 @@ def log(
     folder: Folder,
     since: Annotated[datetime | None, typer.Option(help="Leave out what was before this time (UTC).")] = None,
 ) -> None:
-    """Print who signed in or failed to, saw and answered what, and when, as CSV.
+    """Print as CSV who signed in (or failed to), who saw and who answered what, and when.
 
     Times are UTC. The log only grows, and stays in the site's labels.sqlite. This works while the site is
     serving.
     """
     from fedactive.sites.labels.access_log import as_csv
     from fedactive.sites.site.folder import Site
+    from fedactive.sites.site.image_numbers import ImageNumbers
 
     site = Site.open(folder)
+    names = ImageNumbers.read(site.folder).names
     with closing(site.store()) as store:
-        rows = store.access_log.read(site.image_names(), site.classes, since and since.replace(tzinfo=UTC))
+        rows = store.access_log.read(names, site.classes, since and since.replace(tzinfo=UTC))
         print(as_csv(rows).encode(errors="backslashreplace").decode(), end="")
 
 

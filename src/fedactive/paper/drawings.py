@@ -255,14 +255,9 @@ def draw_agreement(accuracies: pd.DataFrame, path: Path) -> None:
             left.scatter([], [], color=colour, label=dataset)
             for name, part in own.groupby("table", sort=False):
                 faces = ["none" if near else colour for near in part["near"]]
-                style = {
-                    "marker": MARKERS[tables.index(name)],
-                    "edgecolors": colour,
-                    "s": 26,
-                    "linewidths": 1,
-                }
-                left.scatter(part["paper"], part["ours"], facecolors=faces, **style)
-                right.scatter(part["place"], part["difference"], facecolors=faces, **style)
+                style = {"marker": MARKERS[tables.index(name)], "edgecolors": colour, "s": 26}
+                left.scatter(part["paper"], part["ours"], facecolors=faces, linewidths=1, **style)
+                right.scatter(part["place"], part["difference"], facecolors=faces, linewidths=1, **style)
         for marker, name in zip(MARKERS, tables, strict=False):
             left.scatter([], [], marker=marker, facecolors="none", edgecolors="black", label=f"table {name}")
         right.axhline(0, color="0.7", linewidth=1, zorder=0)

@@ -33,7 +33,8 @@ def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.Data
     for own in Archive(runs).runs.values():
         for seed, run in own.items():
             settings = dict(run.identity)
-            if not has_settings(run, wanted):
+            counted = isinstance(settings["budget"], str)  # in labels, not in percent
+            if not counted or not has_settings(run, wanted):
                 continue
             others.add(tuple((name, value) for name, value in settings.items() if name not in OF_A_ROW))
             who = {

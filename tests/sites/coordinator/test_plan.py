@@ -15,8 +15,8 @@ from fedactive.sites.card import card_from_plain, card_to_plain
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Reply, Request
-from fedactive.sites.site.site_run import Holdings
 from fedactive.sites.site.trainer import Trainer
+from support.loopback import Unchanging, held
 
 OWN = """
 dataset = "chest"
@@ -53,8 +53,8 @@ def test_reading_a_plan_adds_nothing_to_the_catalogue(tmp_path):
     assert Experiment.from_values({"dataset": "chest"}, plan.images) != plan.experiment
     store = LabelStore(tmp_path / "labels.sqlite")
     images = torch.zeros((9, 3, 64, 64), dtype=torch.uint8)
-    held = Holdings(images, images[:0], torch.zeros(0, dtype=torch.long))
-    trainer = Trainer(tmp_path, store, plan.images.classes, lambda card: held, "cpu")
+    images = Unchanging(held(images, images[:0], torch.zeros(0, dtype=torch.long)))
+    trainer = Trainer(tmp_path, store, plan.images.classes, images, "cpu")
     run = {"experiment": plan.experiment.to_toml(), "images": card_to_plain(plan.images)}
     run |= {"client": 0, "budget": [5], "clip": 0.0, "noise": 0.0}
     assert trainer.answer(Request("hello", "run", settings={"run": run})) == Reply({"images": 9})

@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date, timedelta
+from hashlib import sha256
 from itertools import chain
 
 import httpx
@@ -29,6 +30,7 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_body,
     get_object_type_from_object_content,
 )
+from PIL import Image, ImageOps
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
@@ -350,3 +352,36 @@ def test_a_run_is_stopped_and_goes_on_without_a_site_that_was_dismissed(rehearsa
     assert launch.run(coordinator, plan).selections["client"].unique().tolist() == [0, 1]
     west = rehearsal.sites[2].folder
     wait_for(lambda: "412 Precondition Failed" in (west / "flower.log").read_text(), "the refusal", PATIENCE)
+
+
+# ---------------------------------------------------------------------------------------- a pool that grows
+
+
+def test_a_folder_grows_between_two_rounds(rehearsal, finished):
+    """Mirrored pictures arrive, one that is labelled is renamed, and one is deleted, while the site serves."""
+    site, person = rehearsal.sites[1], rehearsal.people[1]
+    first, second = selections_at(site, finished.folder)
+    before = len(list(site.images.iterdir()))
+    for path in sorted(site.images.iterdir())[:50]:
+        mirrored = site.images / f"new-{path.name}"
+        ImageOps.mirror(Image.open(path)).save(mirrored)
+        person.known[digest(mirrored)] = person.known[digest(path)]
+    (site.images / f"{first[0]:06}.png").rename(site.images / "renamed.png")
+    (site.images / f"{first[1]:06}.png").unlink()
+    longer = rehearsal.coordinator.keep_plan(PLAN.replace("\nrounds = 2", "\nrounds = 3"))
+    assert launch.run(rehearsal.coordinator, longer).folder == finished.folder
+    log = (rehearsal.folder / "south.log").read_text()
+    assert "50 new images" in log
+    assert f"{first[1]:06}.png is gone; its label counts again when it is back" in log
+    south = read_status(finished.folder).sites["south"]
+    third = selections_at(site, finished.folder)[2]
+    assert south["images"] == before + 50 - 1
+    assert south["labelled_in_all"] == len(first) + len(second) + len(third) - 1
+    with closing(site.store()) as store:
+        labels = store.labels()
+    assert labels[first[0]] == person.answers[first[0]]
+    assert first[1] not in labels
+
+
+def digest(file):
+    return sha256(file.read_bytes()).hexdigest()

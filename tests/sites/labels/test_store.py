@@ -551,6 +551,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path):
         "ALTER TABLE events DROP COLUMN import",
         "DROP TABLE imports",
         "DROP TABLE gold",
+        "DROP TABLE images",
         *(f"ALTER TABLE rounds DROP COLUMN {name}" for name in ("level", "width")),
         *(f"ALTER TABLE events DROP COLUMN {name}" for name in ("comment", "gold")),
         "PRAGMA user_version = 1",

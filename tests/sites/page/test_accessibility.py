@@ -33,6 +33,14 @@ def guide(site):
 @pytest.mark.parametrize("classes", [CLASSES])
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
 def test_pages_can_be_used_by_everybody(site, browse, guide, width, dark):
+    found = []
+
+    def check(what):
+        # A dark page differs from a light one in its colours alone.
+        found.extend(f"{what}: {fault}" for fault in axe.faults(ada, colours=dark))
+
+    ada = browse(site, "ada", width=width, height=844, lead=True, dark=dark)
+    check("no round yet")
     site.store.rounds.open("run", 1, range(30), "logo", datetime.now(UTC) + timedelta(days=3), overlap=2)
     for k, name in enumerate(("bob", "eve")):  # who agree about one image and disagree about another
         site.token(name)
@@ -40,12 +48,8 @@ def test_pages_can_be_used_by_everybody(site, browse, guide, width, dark):
             site.store.answers.record(site.store.annotators.find(name), sample, "label", label)
         site.store.answers.record(site.store.annotators.find(name), 22, "flag", comment="black")
     site.store.gold.add(site.store.annotators.find("bob"), 20)
-    ada = browse(site, "ada", width=width, height=844, lead=True, dark=dark)
-    found = []
-
-    def check(what):
-        found.extend(f"{what}: {fault}" for fault in axe.faults(ada))
-
+    ada.go(site.address)
+    ada.wait("!document.getElementById('stage').hasAttribute('aria-busy')")
     ada.press("1", "Shift+f")
     check("comment")
     ada.press_at_once("Enter")
@@ -63,10 +67,16 @@ def test_pages_can_be_used_by_everybody(site, browse, guide, width, dark):
     site.store.rounds.close("run", 1)
     ada.go(site.address)
     ada.wait("document.getElementById('wait')")
-    check("waiting")
+    check("closed")
+    site.store.rounds.open("run", 2, [20], "logo", None)
+    ada.go(site.address)
+    check("done")
     ada.forget()
     ada.go(site.address)
     check("sign in")
+    ada.type("#token", "wrong")
+    ada.click("main button")
+    check("not signed in")
     assert not found, "\n".join(found)
 
 

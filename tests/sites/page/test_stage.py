@@ -13,6 +13,7 @@ from fedactive.sites.page.guide import AboutClass
 from fedactive.sites.site.read_images import read_images
 from support.browser import missing
 from support.labelling import done, shown
+from support.small_images import make_folder
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 VIEW = "return image.style.transform.match(/-?[0-9.]+/g).map(Number)"  # x, y, zoom
@@ -238,6 +239,22 @@ def test_any_of_many_classes_is_found_by_typing(site, browse, classes):
     done(ada, 2)
 
 
+GROUPED = {"Pleura": ("Atelectasis", "Effusion"), "Lung": ("Pleural thickening", *map(str, range(20, 30)))}
+
+
+@pytest.mark.parametrize("classes", [tuple(name for names in GROUPED.values() for name in names)])
+def test_a_name_that_fits_is_chosen_before_one_whose_group_does(site, browse, classes):
+    site.desk(guide=tuple(AboutClass(group=group) for group, names in GROUPED.items() for _ in names))
+    site.store.rounds.open("run", 1, range(9), "logo", None)
+    ada = browse(site, "ada")
+    for k, (typed, found) in enumerate((("pl", "Pleural thickening"), ("pleura eff", "Effusion"))):
+        ada.press("/")
+        ada.type("#search", typed)
+        ada.press_at_once("Enter")
+        done(ada, k + 1)
+        assert site.store.labels()[k] == classes.index(found)
+
+
 @pytest.mark.parametrize("classes", [("benign", "malignant")])
 def test_definitions_have_pictures(site, browse, classes):
     site.desk(guide=(AboutClass("", "harmless", (site.images.picture(7),)), AboutClass()))
@@ -287,3 +304,21 @@ def test_images_stay_with_who_is_there_and_go_to_others_after_a_minute(site, bro
     ada.wait(f"window.asked > {count}")  # she is back, and what is on the screen is still hers
     assert shown(ada) == 0
     ada.chromium("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+# ------------------------------------------------------------------------------------------ pictures that go
+
+
+def test_a_picture_that_is_gone_leaves_the_screen(site, browse, tmp_path):
+    images = make_folder(tmp_path / "pool", "a.png", "b.png")
+    site.show(images)
+    site.store.rounds.open("run", 1, [0, 1], "logo", None)
+    (tmp_path / "pool" / "a.png").unlink()
+    ada = browse(site, "ada")
+    ada.wait("document.getElementById('which').textContent.startsWith('This image cannot be shown')")
+    site.store.images.update(images.digests, {0})  # what the site does when it looks for the picture
+    ada.wait("document.getElementById('image').dataset.image === '/images/1'")
+    ada.wait("!document.getElementById('stage').hasAttribute('aria-busy')")
+    ada.press("1")
+    ada.wait("document.getElementById('wait')")
+    assert site.store.labels() == {1: 0}

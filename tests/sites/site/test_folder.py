@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from fedactive.sites.flower import processes
 from fedactive.sites.flower import supernode as supernode_module
 from fedactive.sites.flower.supernode import SuperNode
 from fedactive.sites.keys import read_public_key
-from fedactive.sites.site.folder import FILES, THUMBNAIL, Site
+from fedactive.sites.site.folder import FILES, Site
 from support.folders import make_site, write_pictures
 
 SHAPE = (1, 8, 8)
@@ -39,48 +38,6 @@ def sources(tmp_path):
 
 def make(sources, folder="site"):
     return Site.init(sources / folder, "north", sources / "images", sources / "classes.txt", None)
-
-
-# ------------------------------------------------------------------------------------ images that change
-
-
-def test_pictures_that_change_places_are_refused(sources):
-    """Even if neither sizes nor times tell: labels would belong to the wrong pictures."""
-    site, images = make(sources), sources / "images"
-    for k in range(5):
-        os.utime(images / f"{k}.png", ns=(10**18, 10**18))
-    assert len({path.stat().st_size for path in images.iterdir()}) == 1
-    site.read(SHAPE)
-    (images / "1.png").rename(images / "x")
-    (images / "2.png").rename(images / "1.png")
-    (images / "x").rename(images / "2.png")
-    with pytest.raises(DataError, match=r"not those of the first start.*: 1.png is another picture; restore"):
-        site.read(SHAPE)
-
-
-def test_the_image_that_changed_is_named(sources):
-    site, images = make(sources), sources / "images"
-    site.read(SHAPE)
-    content = (images / "3.png").read_bytes()
-    (images / "3.png").unlink()
-    with pytest.raises(DataError, match=r"3.png is missing"):
-        site.read(SHAPE)
-    (images / "3.png").write_bytes(content)
-    site.read(SHAPE)
-    site.read((3, 4, 4))  # in whatever shape
-    Image.new("L", (8, 8)).save(images / "00.png")
-    with pytest.raises(DataError, match=r"00.png is new"):
-        site.read(SHAPE)
-
-
-def test_other_images_in_an_archive_of_the_same_name_are_refused(sources):
-    archive, pictures = sources / "images.npz", np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
-    np.savez(archive, train_images=pictures)
-    site = Site.init(sources / "site", "north", archive, sources / "classes.txt", None)
-    site.read(SHAPE)
-    np.savez(archive, train_images=pictures[[0, 2, 1]])
-    with pytest.raises(DataError, match=r"train_images\[1\] is another picture"):
-        site.read(SHAPE)
 
 
 # ------------------------------------------------------------------------------------- classes that change
@@ -145,16 +102,16 @@ def test_nobody_else_can_look_into_the_folder(sources):
         assert stat.S_IMODE(make(sources, folder).folder.stat().st_mode) == 0o700
 
 
-def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources):
+def test_decoded_images_are_kept_for_the_run_that_is_going_on_only(sources, collect):
     site = make(sources)
-    site.read(THUMBNAIL)
+    images = collect(site)
     for dataset in ("digits", "cifar10", "mnist"):
-        site.read_holdings(DATASETS[dataset])
+        images.read_holdings(DATASETS[dataset])
     assert {path.name for path in (site.folder / "cache").iterdir()} == {"1x8x8.npz", "1x28x28.npz"}
 
 
 @pytest.mark.parametrize("images", ["site/images-2024.npz", "images"])
-def test_archives_of_the_user_in_the_folder_are_left_alone(sources, images):
+def test_archives_of_the_user_in_the_folder_are_left_alone(sources, collect, images):
     """People put what belongs to a site into its folder, under whatever name."""
     pictures = np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8)
     archives = [sources / "site" / name for name in ("images-2024.npz", "images-1x8x8.npz", "cache/mine.npz")]
@@ -164,7 +121,7 @@ def test_archives_of_the_user_in_the_folder_are_left_alone(sources, images):
     before = archives[0].read_bytes()
     site = Site.init(sources / "site", "north", sources / images, sources / "classes.txt", archives[1])
     for dataset in ("digits", "mnist"):
-        site.read_holdings(DATASETS[dataset])
+        collect(site).read_holdings(DATASETS[dataset])
     assert [archive.read_bytes() for archive in archives] == [before] * 3
 
 
@@ -177,11 +134,11 @@ def test_images_where_the_site_deletes_are_refused(sources):
             Site.init(sources / "site", "north", images, sources / "classes.txt", test)
 
 
-def test_a_cache_that_cannot_be_written_is_told(sources):
+def test_a_cache_that_cannot_be_written_is_told(sources, collect):
     site = make(sources)
     (site.folder / "cache").write_text("in the way")
     with pytest.raises(DataError, match=r"cannot write .*cache/1x8x8.npz: File exists"):
-        site.read(SHAPE)
+        collect(site)
 
 
 # ------------------------------------------------------------------------- what people are told of Flower
@@ -280,28 +237,20 @@ def test_a_path_that_is_no_text_is_told(tmp_path):
     assert not (tmp_path / "north").exists()
 
 
-def test_names_may_have_any_letters(tmp_path):
+def test_names_may_have_any_letters(tmp_path, collect):
     write_pictures(tmp_path / "büld😀er", 2)
     (tmp_path / "classes.txt").write_text('café\n😀 "x"\n', encoding="utf-8")
     made = Site.init(tmp_path / "x", "h😀pital é", tmp_path / "büld😀er", tmp_path / "classes.txt", None)
     assert (made.name, made.classes) == ("h😀pital é", ("café", '😀 "x"'))
-    assert len(made.read((1, 8, 8))) == 2
+    assert len(collect(made)) == 2
     assert read_public_key(made.folder / "site.pub")[1] == made.name
 
 
-def test_a_site_holds_its_images_in_the_form_a_run_wants(site):
-    held = site.read_holdings(DATASETS["digits"])
+def test_a_site_holds_its_images_in_the_form_a_run_wants(site, collect):
+    held = collect(site).read_holdings(DATASETS["digits"])
     assert held.images.shape == (5, 1, 8, 8)
     assert held.test_labels.tolist() == [0, 0, 1, 1]
     assert held.test_images.dtype == torch.uint8
-
-
-def test_images_that_changed_are_refused_because_labels_belong_to_numbers(site, tmp_path):
-    site.read((1, 8, 8))
-    write_pictures(tmp_path / "more", 1)
-    (tmp_path / "more" / "0.png").rename(tmp_path / "images" / "00.png")
-    with pytest.raises(DataError, match="are not those of the first start"):
-        site.read((1, 8, 8))
 
 
 def test_what_is_left_out_is_told_when_the_site_is_made(tmp_path, caplog):
@@ -312,12 +261,13 @@ def test_what_is_left_out_is_told_when_the_site_is_made(tmp_path, caplog):
     assert caplog.messages == ["broken.png is left out: it is not a PNG or JPEG image"]
 
 
-def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, tmp_path):
+def test_a_site_leaves_out_what_cannot_be_used_and_needs_something_that_can(site, collect, tmp_path):
     images = tmp_path / "images"
     (images / "0.png").write_bytes(b"no picture")
     (images / "1.png").write_bytes((images / "2.png").read_bytes())
-    assert len(site.read_holdings(DATASETS["digits"]).images) == 3
-    report = site.read((1, 8, 8)).report
+    found = collect(site)
+    assert len(found.read_holdings(DATASETS["digits"]).images) == 3
+    report = found.look().pool.report
     assert [name for name, _ in report.unreadable] == ["0.png"]
     assert report.duplicates == (("2.png", "1.png"),)
     (tmp_path / "nothing").mkdir()

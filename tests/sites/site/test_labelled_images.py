@@ -25,7 +25,7 @@ def test_classes_in_another_encoding_are_told(tmp_path):
         Site.init(tmp_path / "x", "x", tmp_path / "images", tmp_path / "classes.txt", None)
 
 
-def test_test_images_that_are_left_out_are_told(site, tmp_path, caplog):
+def test_test_images_that_are_left_out_are_told(site, collect, tmp_path, caplog):
     test = tmp_path / "test"
     (test / "cat" / "broken.png").write_bytes(b"no picture")
     (test / "dog" / "9.png").write_bytes((test / "dog" / "0.png").read_bytes())
@@ -35,17 +35,17 @@ def test_test_images_that_are_left_out_are_told(site, tmp_path, caplog):
     ]
     Site.init(tmp_path / "other", "x", tmp_path / "images", tmp_path / "classes.txt", test)
     assert caplog.messages == told
-    assert len(site.read_holdings(DATASETS["digits"]).test_images) == 4
+    assert len(collect(site).read_holdings(DATASETS["digits"]).test_images) == 4
     assert caplog.messages == told * 2
 
 
-def test_a_test_picture_of_two_classes_is_refused(site, tmp_path):
+def test_a_test_picture_of_two_classes_is_refused(site, collect, tmp_path):
     test = tmp_path / "test"
     (test / "dog" / "x.png").write_bytes((test / "cat" / "0.png").read_bytes())
     with pytest.raises(
         DataError, match=r"test/cat/0.png and .*test/dog/x.png are the same picture in two classes"
     ):
-        site.read_holdings(DATASETS["digits"])
+        collect(site).read_holdings(DATASETS["digits"])
 
 
 def test_test_images_of_an_npz(tmp_path):
@@ -59,7 +59,7 @@ def test_test_images_of_an_npz(tmp_path):
         read_test_images(tmp_path / "b.npz", CLASSES, (1, 8, 8))
 
 
-def test_a_test_folder_that_is_no_class_is_named(site, tmp_path):
+def test_a_test_folder_that_is_no_class_is_named(site, collect, tmp_path):
     write_pictures(tmp_path / "test" / "horse", 1)
     with pytest.raises(DataError, match="horse is not named after a class"):
-        site.read_holdings(DATASETS["digits"])
+        collect(site).read_holdings(DATASETS["digits"])

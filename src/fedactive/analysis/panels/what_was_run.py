@@ -11,8 +11,9 @@ from fedactive.analysis.panels.cost import time_unit
 from fedactive.record.stored import DEFAULTS
 
 SITES_ENGINE = "sites engine"  # in the hardware of a run between sites
-# Settings that say nothing of such a run: nobody deals samples there, and sites train where they are.
+# Settings that say nothing of such a run: nobody splits or deals samples, and sites train where they are.
 LABORATORY = {"alpha", "rho", "partition", "data_dir", "runs_dir", "device", "workers", "federation"}
+LABORATORY |= {"dataset_sha256", "test_share", "scored_images", "weights", "track"}
 
 
 def summary(configuration: pd.DataFrame) -> str:
@@ -30,8 +31,13 @@ def common_settings(configuration: pd.DataFrame) -> list[tuple[str, str]]:
     first = configuration.iloc[0]
     same = [name for name in DEFAULTS if (configuration[name] == first[name]).all() and first[name] != ""]
     if configuration["hardware"].map(is_between_sites).all():
-        same = [name for name in same if name not in LABORATORY]
+        same = [name for name in same if is_said(name, first[name])]
     return [(name, _plain(first[name])) for name in same]
+
+
+def is_said(name: str, value: Any) -> bool:
+    """Return whether a setting says something of a run between sites; without a backbone no size is set."""
+    return name not in LABORATORY and (name, value) != ("image_size", 0)
 
 
 def is_between_sites(hardware: str) -> bool:
@@ -67,12 +73,19 @@ def configurations(configuration: pd.DataFrame) -> list[Values]:
     columns = [name for name in configuration if name not in ("run", "label", "setting")]
 
     def lines(row: dict[Any, Any]) -> list[str]:
-        unasked = LABORATORY if is_between_sites(row["hardware"]) else set()
-        known = [name for name in columns if pd.notna(row[name]) and name not in unasked]
+        anywhere = not is_between_sites(row["hardware"])
+        known = [name for name in columns if pd.notna(row[name]) and (anywhere or is_said(name, row[name]))]
         return [f"{name} = {_plain(row[name])}" for name in known]
 
     rows = configuration.to_dict("records")
-    return [{"name": row["run"], "text": "\n".join(lines(row))} for row in rows]
+    return [
+        {
+            "name": row["run"],
+            "words": f"{row['run']} {row['label']} {row['setting']}",
+            "text": "\n".join(lines(row)),
+        }
+        for row in rows
+    ]
 
 
 def _plain(value: Any) -> str:

@@ -85,12 +85,12 @@ class Sites:
         found = self.ask_all("hello", "waiting", lambda _, reply: read_whole_number(reply, "images"))
         return [found.get(k, 0) for k in range(self.clients)]
 
-    def standardisation(self, images: Sequence[int]) -> str:
+    def standardisation(self) -> str:
         """Have all sites embed their images; return how to standardise features, or nothing without any."""
         if not self.plan.experiment.backbone:
             return ""
         features = self.spec.input_shape[0]
-        found = self.ask_all("embed", "embedding", lambda k, reply: read_moments(reply, features, images[k]))
+        found = self.ask_all("embed", "embedding", lambda _, reply: read_moments(reply, features))
         if not any(moments.images for moments in found.values()):
             raise RunError(f"no site has {FEWEST} images, so nothing is known of their features")
         return to_text(standardisation_of([found[k] for k in sorted(found)]))
@@ -126,9 +126,11 @@ class Sites:
 
         def read_counts(k: int, reply: Reply) -> LabelCounts:
             allowed = budget_until(self.journal.budgets or (0,), al_round)
-            return read_label_counts(reply, min(self.journal.images[k], allowed))
+            return read_label_counts(reply, min(self.journal.most_images(k), allowed))
 
         def read_choice(k: int, reply: Reply) -> tuple[LabelCounts, Evaluation | None]:
+            if "images" in reply.values:  # else it is of a version for which none comes or goes
+                self.journal.count_images(k, read_whole_number(reply, "images"))
             measured = read_evaluation(reply, self.spec.classes) if "tested" in reply.values else None
             return read_counts(k, reply), measured
 

@@ -1,7 +1,8 @@
 """What the coordinator must remember of a run beside its checkpoint, and what it shows of it meanwhile.
 
-field.json     the run's name towards the sites, their images, the budget, how features are standardised, when
-               rounds of labelling began, the mean of what sites said of themselves
+field.json     the run's name towards the sites, how many images they had at the beginning and at most since,
+               the budget, how features are standardised, when rounds of labelling began, the mean of what
+               sites said of themselves
 by_site.json   how the latest global model did at each site
 status.json    how the run is going (see status.py)
 """
@@ -62,6 +63,18 @@ class Journal:
         """How many images each site had at the beginning."""
         return list(self.decided["images"])
 
+    def most_images(self, number: int) -> int:
+        """Return how many images a site has had at most: it may get more at any time."""
+        since: dict[str, int] = self.decided.get("most_images", {})
+        return max(self.images[number], since.get(str(number), 0))
+
+    def count_images(self, number: int, images: int) -> None:
+        """Record how many images a site has now."""
+        if images > self.most_images(number):
+            self.decided.setdefault("most_images", {})[str(number)] = images
+            self.write_decided()
+        self.update_site(number, images=images)
+
     @property
     def standardisation(self) -> str:
         """How sites standardise the features of their images, as text; empty if they use none."""
@@ -71,6 +84,8 @@ class Journal:
         self.decided |= {"images": list(images), "budget": list(budgets)}
         self.decided |= {"standardisation": standardisation} if standardisation else {}
         self.write_decided()
+        for number, count in enumerate(images):
+            self.update_site(number, images=count)
 
     @property
     def agreed(self) -> list[float] | None:

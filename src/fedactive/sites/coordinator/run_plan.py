@@ -60,6 +60,6 @@ def run_rest(plan: FieldPlan, federation: Sites, folder: Run, journal: Journal) 
     if journal.budgets is None:
         images = federation.images()
         budgets = budgets_per_client(sum(images), sum(map(bool, images)), e.budget)
-        journal.decide(images, budgets, federation.standardisation(images))
+        journal.decide(images, budgets, federation.standardisation())
     folder.begin([np.full(count, HIDDEN) for count in journal.images], "sites", "sites")
     federated_active_learning(e, federation, folder, Silent())

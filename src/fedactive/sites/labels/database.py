@@ -13,7 +13,7 @@ from typing import Any
 
 from fedactive.errors import UserError
 
-VERSION = 5
+VERSION = 6
 # The statements that turn a store of an earlier version into one of the next; schema.sql is the latest.
 CHANGES = {
     1: (
@@ -51,6 +51,7 @@ CHANGES = {
         "CREATE TABLE gold (sample INTEGER PRIMARY KEY, label INTEGER NOT NULL,"
         " annotator INTEGER NOT NULL REFERENCES annotators, time REAL NOT NULL)",
     ),
+    5: ("CREATE TABLE images (sample INTEGER PRIMARY KEY, digest TEXT NOT NULL, gone INTEGER NOT NULL)",),
 }
 SECONDS_TO_WAIT = 30.0  # for another process that writes
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fedactive.sites.labels.annotators import Annotator
 from fedactive.sites.labels.database import Database, SenselessError
+from fedactive.sites.labels.images import IS_GONE
 
 EVERY = 10  # of a person's images so many one is a gold question, while there are some
 
@@ -70,7 +71,8 @@ class Gold:
         """Return the samples with gold questions among them, in the same places however often one asks."""
         rows = self.database.rows(
             "SELECT sample FROM gold WHERE annotator <> ?1 AND NOT EXISTS (SELECT 1 FROM assignments a"
-            " WHERE a.sample = gold.sample AND a.annotator = ?1 AND a.action IS NOT NULL)",
+            " WHERE a.sample = gold.sample AND a.annotator = ?1 AND a.action IS NOT NULL)"
+            f" AND NOT {IS_GONE.format('gold')}",
             annotator.id,
         )
         # In an order that nobody sees in others' answers.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -38,7 +38,10 @@ class Imported:
 def export_tasks(
     store: LabelStore, names: Sequence[str], classes: Sequence[str], prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """List every image that was asked for, with everybody's answers; `prefix` goes before its name."""
+    """List every image that was asked for and is not gone, with everybody's answers.
+
+    `prefix` goes before its name.
+    """
     answers = defaultdict(list)
     rows = store.database.rows(
         "SELECT e.id, e.sample, e.action, e.label, e.seconds, e.time, p.name FROM events e"
@@ -63,11 +66,11 @@ def export_tasks(
                 "action": action,
             }
         )
-    asked = store.database.rows("SELECT DISTINCT sample FROM requests ORDER BY sample")
+    asked, gone = store.database.rows("SELECT DISTINCT sample FROM requests ORDER BY 1"), store.images.gone()
     return [
         {"id": sample + 1, "data": {"image": prefix + names[sample]}, "annotations": answers[sample]}
         for (sample,) in asked
-        if sample < len(names)
+        if sample < len(names) and sample not in gone
     ]
 
 
@@ -88,7 +91,7 @@ def import_tasks(
     """
     left_out: list[tuple[int, str]] = []  # task, reason
     try:
-        given = _read(_tasks(content), names, classes, left_out)
+        given = _read(_tasks(content), _Names(names, store.images.gone()), classes, left_out)
     except (ValueError, RecursionError):
         raise UserError(
             "this is not a list of tasks in JSON; export the project from Label Studio as JSON"
@@ -144,10 +147,10 @@ class _Answer:
 
 
 def _read(
-    tasks: Iterator[object], names: Sequence[str], classes: Sequence[str], left_out: list[tuple[int, str]]
+    tasks: Iterator[object], samples: _Names, classes: Sequence[str], left_out: list[tuple[int, str]]
 ) -> list[_Answer]:
     """Read who said what about which image, in the order of the file; what makes no sense is left out."""
-    samples, numbers = _Names(names), {name: k for k, name in enumerate(classes)}
+    numbers = {name: k for k, name in enumerate(classes)}
     answers = []
     for k, task in enumerate(tasks, start=1):
         try:
@@ -167,8 +170,8 @@ def _read(
 class _Names:
     """Finds the number of an image by what a task calls it."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.numbers = {name: k for k, name in enumerate(names)}
+    def __init__(self, names: Sequence[str], gone: Collection[int]) -> None:
+        self.numbers = {name: k for k, name in enumerate(names) if k not in gone}
         self.deepest = max((name.count("/") for name in names), default=0) + 1
         self.without_folder = defaultdict[str, list[int]](list)
         for name, k in self.numbers.items():

@@ -9,6 +9,7 @@ from typing import Literal
 from fedactive.sites.labels.annotators import Annotator
 from fedactive.sites.labels.database import Database, StoreError
 from fedactive.sites.labels.gold import Gold
+from fedactive.sites.labels.images import IS_GONE
 from fedactive.sites.labels.rounds import ANSWERS_WANTED
 
 Queue = Literal["round", "late", "disputed"]
@@ -79,7 +80,7 @@ class Queues:
             WHERE r.closed IS {"NOT" if queue == "late" else ""} NULL
               {"" if sample is None else "AND q.sample = :sample"}
               AND mine.action IS NULL AND coalesce(s.final, 0) = 0
-              AND coalesce(s.answers, 0) < {ANSWERS_WANTED}
+              AND coalesce(s.answers, 0) < {ANSWERS_WANTED} AND NOT {IS_GONE.format("q")}
               AND {ANSWERS_WANTED} > (
                 SELECT count(*) FROM assignments o WHERE o.sample = q.sample AND o.annotator <> :me
                 AND (o.action IS NOT NULL OR o.until > :now AND o.until < :now + 2 * :held))
@@ -101,7 +102,7 @@ class Queues:
         """List the images about which enough people have answered, but not the same."""
         rows = self.database.rows(
             "SELECT q.sample, max(q.round) FROM standing s JOIN requests q USING (sample)"
-            " JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split'"
+            f" JOIN rounds r ON r.id = q.round WHERE s.outcome = 'split' AND NOT {IS_GONE.format('q')}"
             f" GROUP BY q.sample HAVING min(s.answers) >= max({ANSWERS_WANTED}) ORDER BY 2 DESC, q.position"
         )
         return [ImageRequest(sample, round_id) for sample, round_id in rows]
@@ -131,5 +132,6 @@ class Queues:
             "SELECT count(DISTINCT q.sample) FROM rounds r JOIN requests q ON q.round = r.id"
             " LEFT JOIN standing s ON s.sample = q.sample WHERE r.closed IS NOT NULL"
             f" AND coalesce(s.final, 0) = 0 AND coalesce(s.answers, 0) < {ANSWERS_WANTED}"
+            f" AND NOT {IS_GONE.format('q')}"
         )
         return int(row[0])

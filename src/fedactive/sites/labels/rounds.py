@@ -12,6 +12,7 @@ from typing import Any
 
 from fedactive.errors import unknown_name
 from fedactive.sites.labels.database import Database, StoreError
+from fedactive.sites.labels.images import IS_GONE
 
 # How many people must answer about an image of round r. Where fewer can sign in than the overlap wants, all
 # of them are enough: otherwise the round would never end.
@@ -44,7 +45,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many images a round asked for; `requested` is the sum of the others."""
+    """How many images a round asked for; `requested` is the sum of the others.
+
+    Images that are gone count as skipped.
+    """
 
     requested: int
     labelled: int
@@ -181,7 +185,8 @@ class Rounds:
 
     def counts(self, wanted: Round) -> Counts:
         rows = self.database.rows(
-            f"SELECT CASE WHEN s.final OR s.answers >= {ANSWERS_WANTED} THEN s.outcome END, count(*)"
+            f"SELECT CASE WHEN {IS_GONE.format('q')} THEN 'skip'"
+            f" WHEN s.final OR s.answers >= {ANSWERS_WANTED} THEN s.outcome END, count(*)"
             " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
             " WHERE r.id = ? GROUP BY 1",
             wanted.id,
@@ -193,7 +198,7 @@ class Rounds:
     def share(self, wanted: Round, annotator: int) -> Share:
         row = self.database.one(
             "SELECT count(a.action), coalesce(sum(a.action IS NULL AND coalesce(s.final, 0) = 0"
-            f" AND coalesce(s.answers, 0) < {ANSWERS_WANTED}), 0)"
+            f" AND coalesce(s.answers, 0) < {ANSWERS_WANTED} AND NOT {IS_GONE.format('q')}), 0)"
             " FROM rounds r JOIN requests q ON q.round = r.id LEFT JOIN standing s USING (sample)"
             " LEFT JOIN assignments a ON a.sample = q.sample AND a.annotator = ? WHERE r.id = ?",
             annotator,

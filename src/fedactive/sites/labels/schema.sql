@@ -109,6 +109,13 @@ CREATE TABLE standing (
     final INTEGER NOT NULL
 );
 
+-- What each image shows, as a hash, and whether it is gone: it may be back one day.
+CREATE TABLE images (
+    sample INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL,
+    gone INTEGER NOT NULL
+);
+
 -- What people did beside answering, which `events` has: signed in, saw an image, exported.
 CREATE TABLE access (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -18,6 +18,7 @@ from fedactive.sites.labels.annotators import Annotators
 from fedactive.sites.labels.answers import Answers, standing
 from fedactive.sites.labels.database import Database, StoreError
 from fedactive.sites.labels.gold import Gold
+from fedactive.sites.labels.images import IS_GONE, Images
 from fedactive.sites.labels.imports import Imports
 from fedactive.sites.labels.queues import Queues
 from fedactive.sites.labels.rounds import Counts, Rounds
@@ -26,12 +27,13 @@ from fedactive.sites.labels.rounds import Counts, Rounds
 class LabelStore:
     """One SQLite file, which several processes and threads may use at the same time.
 
-    Its parts are people, rounds, gold questions, queues, answers, imports and the access log. The methods
-    return the labels that follow from these.
+    Its parts are images, people, rounds, gold questions, queues, answers, imports and the access log. The
+    methods return the labels that follow from these.
     """
 
     def __init__(self, path: Path) -> None:
         self.database = Database(path)
+        self.images = Images(self.database)
         self.annotators = Annotators(self.database)
         self.rounds = Rounds(self.database)
         self.gold = Gold(self.database)
@@ -46,17 +48,19 @@ class LabelStore:
         return self.rounds.counts(wanted) if wanted else Counts(0, 0, 0, 0, 0)
 
     def labels(self) -> dict[int, int]:
-        """Return the class of every image that any round asked for and that has a label now."""
+        """Return the class of every image that any round asked for, that has a label now and is not gone."""
         rows = self.database.rows(
             "SELECT sample, label FROM standing WHERE outcome = 'label'"
-            " AND EXISTS (SELECT 1 FROM requests q WHERE q.sample = standing.sample) ORDER BY sample"
+            " AND EXISTS (SELECT 1 FROM requests q WHERE q.sample = standing.sample)"
+            f" AND NOT {IS_GONE.format('standing')} ORDER BY sample"
         )
         return {row["sample"]: row["label"] for row in rows}
 
     def labels_at_close(self, run: str, al_round: int) -> dict[int, int]:
         """Return the labels as they were when this round was closed, whatever was answered or undone since.
 
-        So training that is done again gets the same labels. This reads the log itself.
+        So training that is done again gets the same labels. This reads the log itself, also of images that
+        are gone.
         """
         sql = "SELECT id, last_event FROM rounds WHERE run = ? AND al_round = ? AND closed IS NOT NULL"
         row = self.database.one(sql, run, al_round)

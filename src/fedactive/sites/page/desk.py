@@ -51,7 +51,10 @@ class Values(Protocol):
 
 
 class Gallery(Protocol):
-    """The images of a site as the page shows them; their numbers are positions in `names`."""
+    """The images of a site as the page shows them; their numbers are positions in `names`.
+
+    `names` also has images that are gone, the length only those that are there.
+    """
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -68,7 +71,7 @@ class Gallery(Protocol):
         """Return a deep image."""
 
     def left_out(self) -> list[str]:
-        """Return a sentence for each file that cannot be used."""
+        """Return a sentence for each file that cannot be used, and for each image that is gone."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Desk:
     def describe(self, sample: int) -> dict[str, Any]:
         """Return where the picture of an image is; of a deep one also its values, and the run's window."""
         found: dict[str, Any] = {"sample": sample, "image": f"/images/{sample}"}
-        if sample < len(self.images) and self.images.is_deep(sample):
+        if self.images.is_deep(sample):
             found |= {"values": f"/images/{sample}/values", "window": self.window(sample)}
         return found
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fedactive.sites.labels.agreement import cohen_kappa
 from fedactive.sites.labels.annotators import Annotator
+from fedactive.sites.labels.images import IS_GONE
 from fedactive.sites.labels.queues import Queue
 from fedactive.sites.labels.rounds import Round
 from fedactive.sites.labels.store import LabelStore
@@ -139,7 +140,10 @@ def agreements(store: LabelStore) -> list[Values]:
 
 def find_flagged(store: LabelStore, limit: int) -> list[Values]:
     """List flagged images, with what people said was wrong."""
-    rows = store.database.rows("SELECT sample FROM standing WHERE outcome = 'flag' LIMIT ?", limit)
+    rows = store.database.rows(
+        f"SELECT sample FROM standing WHERE outcome = 'flag' AND NOT {IS_GONE.format('standing')} LIMIT ?",
+        limit,
+    )
     return [
         {
             "sample": sample,

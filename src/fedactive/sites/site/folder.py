@@ -3,7 +3,7 @@
 site.toml            name, where the images are, the classes
 site.key, site.pub   its key pair; the coordinator gets site.pub and nothing else
 invitation.toml      the coordinator's, once the site has joined
-images.json          the images in the order of their numbers, and what they show: labels belong to these
+images.json          the images by number, and what they show: labels belong to these (see image_numbers.py)
 classes.json         the classes in the order of their numbers, which are what labels are
 labels.sqlite        the label store
 guide.toml           optional: groups, definitions and example pictures of the classes (see guide.py)
@@ -18,26 +18,18 @@ import fcntl
 import json
 import logging
 import secrets
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import torch
-
-from fedactive.data.catalog import DatasetCard
-from fedactive.data.deep import Window
-from fedactive.data.pictures import Shape
 from fedactive.errors import DataError, UserError
-from fedactive.files import write_atomically, write_json
+from fedactive.files import RESTORE, load_toml, read_json, write_atomically, write_json
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
-from fedactive.sites.site.image_files import ENDINGS, PICTURES
 from fedactive.sites.site.image_pool import ImagePool
 from fedactive.sites.site.labelled_images import read_classes, read_test_images
 from fedactive.sites.site.read_images import read_images
-from fedactive.sites.site.site_run import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +80,7 @@ class Site:
         if not is_site(folder):
             raise UserError(f"{folder} is not a site's folder; `fedactive site init` makes one")
         try:
-            values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
+            values = load_toml((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None
             return cls(
                 folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
@@ -115,51 +107,10 @@ class Site:
             raise UserError(f"{self.name} is being served already, by another process") from None
         return lock
 
-    # --- what it holds
-
-    def read_holdings(self, card: DatasetCard) -> Holdings:
-        """Read the site's images in the form that a run wants."""
-        shape = (card.channels, card.size, card.size)
-        pool = self.read(shape, card.window)
-        for cache in (self.folder / CACHE).glob("[0-9]*x[0-9]*x[0-9]*.npz"):
-            if cache not in (self.cache(THUMBNAIL), self.cache(shape)):  # of an earlier run
-                cache.unlink()
-        test_images, test_labels = read_test_images(self.test, self.classes, shape, card.window)
-        return Holdings(torch.from_numpy(pool.pixels), test_images, test_labels)
-
-    def read(self, shape: Shape, window: Window | None = None) -> ImagePool:
-        """Read the images. They keep their numbers from the first start on: labels belong to the numbers."""
-        pool = read_images(
-            self.images, shape, self.cache(shape), window=window, test=self.test, endings=self.endings()
-        )
-        file, here = self.folder / "images.json", dict(zip(pool.names, pool.digests, strict=True))
-        if not file.exists():
-            write_json(file, {"images": here})
-        known = json.loads(file.read_text())["images"]
-        if changed := first_change(known, here):
-            raise DataError(
-                f"the images in {self.images} are not those of the first start, and labels belong to these: "
-                f"{changed}; restore them, or make a new site of the new images"
-            )
-        return pool
-
-    def endings(self) -> tuple[str, ...]:
-        """Return how names of images end. A site that began without DICOM goes on to pass it over."""
-        names = self.image_names()
-        return PICTURES if names and all(name.lower().endswith(PICTURES) for name in names) else ENDINGS
-
-    def image_names(self) -> list[str]:
-        """Return the images by number, as of the first start; none before."""
-        file = self.folder / "images.json"
-        return list(json.loads(file.read_text())["images"]) if file.exists() else []
-
-    def cache(self, shape: Shape) -> Path:
-        return self.folder / CACHE / ("x".join(map(str, shape)) + ".npz")
-
     def keep_classes(self, store: LabelStore) -> None:
         """Write down the classes. From the first answer on they may not change: labels are their numbers."""
         file = self.folder / "classes.json"
-        known = json.loads(file.read_text())["classes"] if file.exists() else list(self.classes)
+        known = read_json(file, "classes", list(self.classes), RESTORE)
         if known != list(self.classes) and store.answers.events("1 LIMIT 1"):
             raise DataError(
                 f"the classes in {self.folder / 'site.toml'} are not those that people have labelled with: "
@@ -171,18 +122,6 @@ class Site:
 def is_site(folder: Path) -> bool:
     """Is the folder a complete site? What an interrupted `init` left is not, and `init` writes over it."""
     return all((folder / name).exists() for name in FILES)
-
-
-def first_change(known: dict[str, str], here: dict[str, str]) -> str | None:
-    """Say what happened to the first image, by name, that is not what it was; None if all are."""
-    for name in known | here:
-        if name not in here:
-            return f"{name} is missing"
-        if name not in known:
-            return f"{name} is new"
-        if here[name] != known[name]:
-            return f"{name} is another picture"
-    return None
 
 
 def log_report(pool: ImagePool) -> None:

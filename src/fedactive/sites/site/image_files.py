@@ -12,6 +12,8 @@ from fedactive.errors import DataError
 PICTURES = (".png", ".jpg", ".jpeg")
 ENDINGS = (*PICTURES, *DICOM)
 
+Stamp = tuple[int, int, int]
+
 
 def find_images(
     root: Path, endings: tuple[str, ...] = ENDINGS
@@ -57,7 +59,7 @@ def leads_astray(path: Path, root: Path) -> str | None:
     return None if inside else "out of the folder"
 
 
-def stamp(path: Path) -> tuple[int, int, int]:
+def stamp(path: Path) -> Stamp:
     """Size and times of a file, which change with it; `ctime` also when two files change places."""
     try:
         facts = path.stat()

@@ -1,8 +1,8 @@
 """The images of a site after reading: pixels for training, originals for people, and what was left out.
 
-Training sees all images as one uint8 array of one shape; people see the original pictures. An image's number
-is its position in the pool, which is sorted by name. A pool can be kept in a file, because decoding thousands
-of pictures takes minutes.
+Training sees all images as one uint8 array of one shape; people see the original pictures. A pool is sorted
+by name. It can be kept in a file, because decoding thousands of pictures takes minutes; of a folder that has
+grown only the new ones are decoded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,14 +21,20 @@ from PIL import Image
 
 from fedactive.data import dicom
 from fedactive.data.deep import Deep, Window
-from fedactive.data.pictures import Pixels, see_file
+from fedactive.data.pictures import Decoded, Pixels, see_file
 from fedactive.errors import DataError
 from fedactive.sites.site.image_files import ENDINGS
 from fedactive.sites.site.metadata import without_metadata
 
-ReadOriginal = Callable[[str], bytes]  # from the name of an image to the content of its file
+# From the name of an image, and a hash of what it shows, to the content of its file; or GoneError.
+ReadOriginal = Callable[[str, str], bytes]
+Fact = tuple[str, int, int, int]  # name of a file, its size and times: while they stay, so does the picture
 
 TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}  # by the first bytes
+
+
+class GoneError(DataError):
+    """A picture is no longer where it was: its file is gone, or shows something else."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class ImagePool:
     report: Report
     original: ReadOriginal
     deep: tuple[bool, ...]  # which have more than 8 bits
+    state: str  # stays the same as long as the files do, and how they are read
 
     def __len__(self) -> int:
         return len(self.names)
@@ -96,7 +103,7 @@ class ImagePool:
     def _content(self, sample: int) -> bytes:
         if not 0 <= sample < len(self):
             raise DataError(f"there is no image {sample}: the pool has {len(self)}")
-        return self.original(self.names[sample])
+        return self.original(self.names[sample], self.digests[sample])
 
     def _see(self, sample: int, content: bytes) -> Image.Image | Deep:
         seen = see_file(io.BytesIO(content))
@@ -105,11 +112,10 @@ class ImagePool:
         return seen
 
 
-def write_cache(cache: Path, key: str, pool: ImagePool) -> None:
-    """Keep a pool; `key` says what it was made of."""
-    facts = {"key": key, "names": pool.names, "digests": pool.digests, "deep": pool.deep} | asdict(
-        pool.report
-    )
+def write_cache(cache: Path, manner: str, files: Mapping[Fact, str], pool: ImagePool) -> None:
+    """Keep a pool. `manner` says how files were decoded, `files` what became of each: a hash, or why none."""
+    facts = {"key": pool.state, "names": pool.names, "digests": pool.digests, "deep": pool.deep}
+    facts |= asdict(pool.report) | {"manner": manner, "files": list(files.items())}
     partial = cache.with_name(f".{cache.name}.partial")
     try:
         cache.parent.mkdir(exist_ok=True)
@@ -132,6 +138,23 @@ def read_cache(cache: Path, key: str, original: ReadOriginal) -> ImagePool | Non
             pairs = [tuple((a, b) for a, b in facts[name]) for name in ("unreadable", "duplicates")]
             report = Report(pairs[0], pairs[1], facts["other_files"])
             names, digests = tuple(facts["names"]), tuple(facts["digests"])
-            return ImagePool(content["pixels"], names, digests, report, original, tuple(facts["deep"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+            return ImagePool(content["pixels"], names, digests, report, original, tuple(facts["deep"]), key)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, EOFError):
         return None
+
+
+def read_decoded(cache: Path, manner: str) -> dict[Fact, Decoded | str]:
+    """Return what became of each file when it was decoded last, if that was in the same manner."""
+    try:
+        with np.load(cache, allow_pickle=False) as content:
+            facts = json.loads(content["facts"].tobytes())
+            if facts["manner"] != manner:
+                return {}
+            pixels = content["pixels"]
+            rows = {
+                digest: Decoded(pixels[k], bytes.fromhex(digest), deep)
+                for k, (digest, deep) in enumerate(zip(facts["digests"], facts["deep"], strict=True))
+            }
+            return {(name, *stamp): rows.get(became, became) for (name, *stamp), became in facts["files"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, EOFError):
+        return {}

@@ -7,6 +7,7 @@ decides.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from dataclasses import replace
@@ -15,11 +16,13 @@ from typing import Any
 
 from torch import Tensor
 
-from fedactive.backbones.embedding import embed
+from fedactive.backbones.cache import PartStore
+from fedactive.backbones.embedding import embed, part_store, what_decides
 from fedactive.backbones.find import content, find_backbone, is_file
 from fedactive.engines import choose_device
 from fedactive.errors import UserError
 from fedactive.experiment import Experiment
+from fedactive.sites.site.features import FeatureStore
 from fedactive.sites.site.site_run import Holdings
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,10 @@ def with_own_backbone(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def embed_holdings(held: Holdings, experiment: Experiment, cache: Path) -> Holdings:
-    """Return features in place of images. They are computed once and kept, part by part, in `cache`."""
+    """Return features in place of images. Those of an image are computed once and kept in `cache`.
+
+    Parts that are done are kept, too, until all are: a site that is stopped meanwhile goes on where it was.
+    """
     e, device = experiment, choose_device(experiment.device)
     backbone, total = find_backbone(e.backbone, e.backbone_options), len(held.images) + len(held.test_images)
     begun = told = time.monotonic()
@@ -74,10 +80,21 @@ def embed_holdings(held: Holdings, experiment: Experiment, cache: Path) -> Holdi
             told = time.monotonic()
             log.info("embedding images with %s: %d of %d", backbone.title, done, total)
 
-    def embedded(images: Tensor) -> Tensor:
-        return embed(backbone, images, e.image_size, device, report, cache)
+    def embedded(images: Tensor, role: str) -> Tensor:
+        parts: list[PartStore] = []
 
-    features = embedded(held.images)
-    tests = embedded(held.test_images) if len(held.test_images) else features[:0]
+        def compute(new: Tensor) -> Tensor:
+            report(len(images) - len(new))
+            parts.append(part_store(backbone, new, e.image_size, cache))
+            return embed(backbone, new, e.image_size, device, report, cache)
+
+        made_by = hashlib.sha256(repr((*what_decides(backbone), e.image_size)).encode()).hexdigest()[:16]
+        features = FeatureStore(cache / f"{role}-{made_by}.npz").of(images, compute)
+        for store in parts:
+            store.remove()
+        return features
+
+    features = embedded(held.images, "pool")
+    tests = embedded(held.test_images, "test") if len(held.test_images) else features[:0]
     log.info("%d images are embedded, in %.0f s", total, time.monotonic() - begun)
     return replace(held, images=features, test_images=tests)

@@ -1,7 +1,8 @@
 """What a run asked the people of a site: a file for each AL round, and a round of the label store.
 
     round-R.json     the images that AL round R asked for, in order, how people are asked (strategy, overlap,
-                     deadline), what the global model took them for, and how good the local-only model was
+                     deadline), what the global model took them for, how good the local-only model was; how
+                     many images were known then, and which of them were gone
 
 The file is written first. A label store that was restored from a backup may lack rounds that have a file;
 people are asked for these again.

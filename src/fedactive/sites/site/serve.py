@@ -19,7 +19,8 @@ from fedactive.sites.monitor import Monitor
 from fedactive.sites.page.app import create_app
 from fedactive.sites.page.known_hosts import find_known_hosts
 from fedactive.sites.page.server import PageServer
-from fedactive.sites.site.folder import THUMBNAIL, Site, log_report
+from fedactive.sites.site.collection import Collection
+from fedactive.sites.site.folder import Site
 from fedactive.sites.site.guide import read_guide
 from fedactive.sites.site.metrics import metrics, troubles
 from fedactive.sites.site.trainer import Trainer
@@ -49,13 +50,12 @@ def serve(
     coordinator = Invitation.read(site.folder / "invitation.toml").address
     with closing(site.hold()), closing(site.store()) as store:
         site.keep_classes(store)
-        pool = site.read(THUMBNAIL)
-        log_report(pool)
+        images = Collection(site, store)
         secret = (site.folder / "page.secret").read_bytes()
-        trainer = Trainer(site.folder / "runs", store, site.classes, site.read_holdings, device)
+        trainer = Trainer(site.folder / "runs", store, site.classes, images, device)
         app = create_app(
             store,
-            pool,
+            images,
             site.classes,
             secret=secret,
             title=site.name,
@@ -67,10 +67,10 @@ def serve(
         write_json(site.folder / "page.json", {"address": page.address})
         supernode = SuperNode(site.folder, coordinator, trainer.answer)
         watched = [
-            Monitor(monitor, partial(troubles, supernode), partial(metrics, store, supernode, len(pool)))
+            Monitor(monitor, partial(troubles, supernode), partial(metrics, store, supernode, images))
             for _ in filter(None, [monitor])
         ]
-        log.info("%s: %d images, labelling page at %s", site.name, len(pool), page.address)
+        log.info("%s: %d images, labelling page at %s", site.name, len(images), page.address)
         stopped = threading.Event()
         whereabouts = Whereabouts(site.folder, supernode)
         threading.Thread(target=whereabouts.watch, args=(stopped,), daemon=True).start()

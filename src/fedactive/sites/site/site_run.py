@@ -14,7 +14,7 @@ import hashlib
 import io
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,12 +30,18 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation, confusion, evaluate
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
+from fedactive.federated.algorithm import (
+    Server,
+    State,
+    Update,
+    as_control_group,
+    make_algorithm,
+    state_to_device,
+)
 from fedactive.federated.weights import Weights, to_device
 from fedactive.files import write_atomically
 from fedactive.memory import Memory
 from fedactive.memory import to_device as to_device_together
-from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
 from fedactive.sites.privacy import DELTA, Cover, clip_and_noise, epsilon, require_finite, rho_of
@@ -54,6 +60,10 @@ class Holdings:
     images: Tensor  # uint8, (n, channels, size, size); their features (n, d) with a backbone
     test_images: Tensor
     test_labels: Tensor
+    numbers: tuple[int, ...]  # of the images: what labels and questions call them
+    began: int  # so many numbers were given at the site's first start
+    known: int  # so many are given, also to images that are gone
+    state: str  # stays the same as long as the images do
 
 
 class SiteRun:
@@ -74,7 +84,9 @@ class SiteRun:
         """`client` is the number of this site in the federation, from which its randomness comes."""
         self.run = run
         self.folder = folder
+        self.card = card
         self.holdings = holdings
+        self.rows = {number: row for row, number in enumerate(holdings.numbers)}
         self.cover = cover
         stated = (card.window,) if card.window else ()
         self.settings = repr(
@@ -124,17 +136,19 @@ class SiteRun:
         """Choose the images of this round, once, and ask people for their labels; return what was asked."""
         query = self.queries.find(al_round)
         if query is None:
-            self.recall(al_round - 1, own={})
+            self.recall(al_round - 1, self.rows, own={})
             there = to_device(weights, self.engine.device) if weights else None
             experiment = self.client.experiment
             phase = self.client.query(self.engine, al_round, there, agreed)
             samples = phase.queries[0].samples
             query = {
-                "samples": samples.tolist(),
+                "samples": [self.holdings.numbers[row] for row in samples.tolist()],
                 "strategy": experiment.strategy if there else experiment.first,
                 "overlap": overlap,
                 "deadline": deadline.timestamp() if deadline else None,
                 "guesses": self.guesses(there, samples) if there else [],
+                "known": self.holdings.known,
+                "gone": sorted(set(range(self.holdings.known)) - self.rows.keys()),
                 "local_only": [self.to_counts(evaluation) for evaluation in phase.local_only],
             }
             self.queries.write(al_round, query)
@@ -143,7 +157,7 @@ class SiteRun:
 
     def summarise(self, al_round: int, weights: Weights) -> list[float] | None:
         """Return what the strategy has the site say of itself before this round's query."""
-        self.recall(al_round - 1, own={})
+        self.recall(al_round - 1, self.rows, own={})
         return self.client.summarise(self.engine, al_round, to_device(weights, self.engine.device))
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
@@ -152,13 +166,26 @@ class SiteRun:
         sure, classes = logits.softmax(1).max(1)
         return list(zip(classes.tolist(), sure.tolist(), strict=True))
 
-    def recall(self, al_round: int, own: State) -> None:
-        """Make the client what it was when the labelling of this round was closed, and trained so far."""
-        samples = self.queries.samples_until(al_round)
+    def recall(self, al_round: int, rows: Mapping[int, int], own: State) -> None:
+        """Make the client what it was when the labelling of this round was closed, and trained so far.
+
+        `rows` are those of the images that take part, by number.
+        """
+        samples = [sample for sample in self.queries.samples_until(al_round) if sample in rows]
         labels = self.queries.labels_at_close(al_round)
-        known = {sample: labels[sample] for sample in samples if sample in labels}
-        self.client.recall(known, [sample for sample in samples if sample not in labels], own)
+        known = {rows[sample]: labels[sample] for sample in samples if sample in labels}
+        self.client.pool = torch.tensor(sorted(rows.values()), dtype=torch.long)
+        self.client.recall(known, [rows[sample] for sample in samples if sample not in labels], own)
         self.client.memory = self.read_memory(al_round)
+
+    def rows_in(self, al_round: int) -> dict[int, int]:
+        """Return the images that were there when this round chose, and are there now.
+
+        What came or came back meanwhile takes part from the next round on, also if the site starts again.
+        """
+        query = self.queries.find(al_round) or {}
+        known, gone = query.get("known", self.holdings.began), set(query.get("gone", ()))
+        return {number: row for number, row in self.rows.items() if number < known and number not in gone}
 
     def read_memory(self, al_round: int) -> Memory:
         """Read what the site remembers of this AL round: nothing if it has not trained in it."""
@@ -200,7 +227,7 @@ class SiteRun:
             before = last["before" if again else "after"]
         else:
             before = self.algorithm.client_start(server)
-        self.recall(al_round, state_to_device(before, self.engine.device))
+        self.recall(al_round, self.rows_in(al_round), state_to_device(before, self.engine.device))
         if not len(self.client.labelled):
             return None
         update = self.client.train(self.engine, server.to(self.engine.device), al_round, fl_round)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fedactive import __version__
 from fedactive.data.catalog import DatasetCard
@@ -22,7 +21,6 @@ from fedactive.federated.weights import Weights
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
     DIVERGED,
-    FAILED,
     NO_LABELS,
     NOT_ASKED,
     NOT_FINITE,
@@ -35,6 +33,7 @@ from fedactive.sites.messages import (
     Reply,
     Request,
     Value,
+    failure,
 )
 from fedactive.sites.moments import moments_of
 from fedactive.sites.privacy import NotFiniteError, require_finite
@@ -51,20 +50,30 @@ class RefusedError(Exception):
     """A request that this site cannot answer, for one of the reasons in PROBLEMS."""
 
 
+class ImageSource(Protocol):
+    """The images of a site, which may come and go."""
+
+    def read_holdings(self, card: DatasetCard) -> Holdings:
+        """Read them in the form that a run wants."""
+
+    def state(self, card: DatasetCard) -> str:
+        """Return the `state` that holdings would have if they were read now."""
+
+
 class Trainer:
     def __init__(
         self,
         folder: Path,
         store: LabelStore,
         classes: tuple[str, ...],
-        read: Callable[[DatasetCard], Holdings],
+        images: ImageSource,
         device: str = "auto",
     ) -> None:
-        """`folder` is in that of the site; `read` returns the site's images in the form that a run wants."""
+        """`folder` is in that of the site."""
         self.folder = folder
         self.store = store
         self.classes = classes
-        self.read = read
+        self.images = images
         self.device = device
         self.site_run: SiteRun | None = None  # of the last request
         self.opened: tuple[str, dict[str, Any]] | None = None  # its name and settings
@@ -89,7 +98,7 @@ class Trainer:
             return Reply(about, problem=1 + PROBLEMS.index(str(refusal)))
         except Exception:
             log.exception("%s failed", request.kind)
-            return Reply(problem=1 + PROBLEMS.index(FAILED))
+            return failure()
 
     def close(self) -> None:
         """Forget the run; the next request opens one."""
@@ -100,27 +109,29 @@ class Trainer:
     # --- the requests
 
     def hello(self, request: Request) -> Reply:
-        return Reply({"images": len(self.read(self.read_settings(request).card).images)})
+        return Reply({"images": len(self.images.read_holdings(self.read_settings(request).card).images)})
 
     def embed(self, request: Request) -> Reply:
         known = self.read_settings(request)
-        found = moments_of(self.embed_all(known, self.read(known.card)).images)
+        found = moments_of(self.embed_all(known, self.images.read_holdings(known.card)).images)
         return Reply({"images": found.images}, {"sums": found.sums, "squares": found.squares})
 
     def summary(self, request: Request) -> Reply:
-        run = self.open(request)
+        run = self.open_for_choice(request)
         require_fitting(request.weights, run)
         told = run.summarise(request.al_round, request.weights)
         return Reply({} if told is None else {"summary": told})
 
     def query(self, request: Request) -> Reply:
-        run = self.open(request)
+        run = self.open_for_choice(request)
         overlap, deadline = request.settings["overlap"], deadline_of(request)
         if request.weights:  # none in the first round
             require_fitting(request.weights, run)
         agreed = read_agreed(request, run)
         query = run.query(request.al_round, request.weights or None, overlap, deadline, agreed)
         values = self.progress(run, request.al_round)
+        if "known" in query:  # else it was asked by an earlier version, for which no image came or went
+            values["images"] = query["known"] - len(query["gone"])
         for measured in query["local_only"]:
             if "predicted" in measured:  # else it was asked by an earlier version, which did not count these
                 values |= measured
@@ -177,7 +188,7 @@ class Trainer:
             log.warning("run %.150s: a standardisation of features is missing", request.run)
             raise RefusedError(OTHER_VERSION)
         self.close()
-        held = self.read(known.card)
+        held = self.images.read_holdings(known.card)
         if how := known.standardisation:
             held = self.embed_all(known, held)
             images, tests = scaled(held.images, how), scaled(held.test_images, how)
@@ -196,6 +207,14 @@ class Trainer:
         )
         self.opened = opened
         return self.site_run
+
+    def open_for_choice(self, request: Request) -> SiteRun:
+        """Return the run with the images that are there now, unless this round has chosen already."""
+        run = self.open(request)
+        if run.queries.find(request.al_round) is None and self.images.state(run.card) != run.holdings.state:
+            self.close()
+            run = self.open(request)
+        return run
 
     def read_settings(self, request: Request) -> RunSettings:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 
@@ -19,7 +18,8 @@ from fedactive.sites.coordinator.overview.token import make_token
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.coordinator.status import read_status
 from fedactive.sites.page.server import PageServer
-from support.browser import Browser, missing
+from support import axe
+from support.lacking import lacking
 from support.loopback import loopback
 
 NAMES = ["north", "south", "<b>west</b>"]
@@ -186,18 +186,28 @@ def test_an_unknown_run_is_not_found(inside):
     assert inside.get("/runs/..%2f..%2fetc").status_code == 404
 
 
-@pytest.mark.skipif(bool(missing()), reason=missing())
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_can_be_read_in_a_browser(address, token, width, tmp_path):
-    with contextlib.closing(Browser()) as browser:
-        browser.open(address, width, 900, touch=width < 500)
-        browser.type("#token", token)
-        browser.click("main button")
-        browser.wait("document.querySelector('table a')")
-        browser.click("table a")
-        browser.wait("document.querySelector('.confusion')")
-        # Nothing but tables in their own scroll boxes is wider than the window.
-        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
-        assert browser.console() == []
-        browser.run("document.querySelector('h3').scrollIntoView()")
-        browser.screenshot(tmp_path / f"run-{width}.png")
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
+def test_everybody_can_read_it_in_a_browser(browser, address, token, width, dark, tmp_path):
+    if reason := axe.missing():
+        lacking(reason)
+    browser.open(address, width, 900, touch=width < 500, dark=dark)
+    faults = axe.faults(browser)
+    browser.type("#token", "wrong")
+    browser.click("main button")
+    browser.wait("document.querySelector('[role=alert], .message')")
+    faults += axe.faults(browser)
+    browser.type("#token", token)
+    browser.click("main button")
+    browser.wait("document.querySelector('table a')")
+    faults += axe.faults(browser)
+    browser.click("table a")
+    browser.wait("document.querySelector('.confusion')")
+    faults += axe.faults(browser)
+    # Nothing but tables in their own scroll boxes is wider than the window.
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    browser.run("document.querySelector('h3').scrollIntoView()")
+    browser.screenshot(tmp_path / "run.png")
+    browser.go(address + "/runs/none")
+    faults += axe.faults(browser)
+    browser.forget()
+    assert not faults, "\n".join(faults)

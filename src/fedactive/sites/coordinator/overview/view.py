@@ -122,6 +122,7 @@ def site_row(
     return {
         "name": name,
         "presence": presence,
+        "images": site.get("images", "–"),
         "labelled": site.get("labelled_in_all", 0),
         "pending": site.get("pending", 0),
         "seen": ago(time.time() - seen) if seen else "never",

@@ -1,6 +1,7 @@
 // Labelling: keys and buttons, one image after the other. After an answer the next image shows at once; the answer
 // is sent in the background.
 
+import {listenToComments} from "./comment.js";
 import {listenToKeys} from "./keys.js";
 import {Last} from "./last.js";
 import {Outbox} from "./outbox.js";
@@ -79,9 +80,19 @@ function ready() {
   stage.ahead([...ahead.slice(0, AHEAD), ...past.slice(-LAST)]);
 }
 
-function broken() {
+// A picture that is gone for good is no longer among the next ones.
+async function broken() {
   note("This image cannot be shown. Flag it (F) to go on, or wait: it is asked for again.");
+  const item = shown;
+  const answer = await fetch(nextOnes()).catch(() => null);
+  const result = answer?.ok && await answer.json().catch(() => null);
+  if (!result || item !== shown || !outbox.empty || browsing !== null) return;
+  work = result;
+  merge(work.images);
+  if (ahead[0] !== item) show();
 }
+
+const nextOnes = () => `/api/next?queue=${work.queue}&count=${AHEAD}`;
 
 // What the tools say about light and dark.
 function tone() {
@@ -264,20 +275,10 @@ byId("preset").addEventListener("change", event => {
   event.target.blur();
 });
 
-byId("comment").addEventListener("close", () => {
-  const {returnValue} = byId("comment"), text = byId("comment-text").value.trim();
-  byId("comment-text").value = byId("comment").returnValue = "";
-  if (returnValue === "flag") answer("flag", null, text || undefined);
-});
-byId("comment-text").addEventListener("keydown", event => {
-  if (event.key === "Enter" && !event.shiftKey) {
-    event.preventDefault();
-    byId("comment").close("flag");
-  }
-});
+listenToComments(byId("comment"), byId("comment-text"), comment => answer("flag", null, comment));
 
 setInterval(() => showProgress(work), 20000);  // the deadline comes nearer
-stayPresent(() => outbox.empty && `/api/next?queue=${work.queue}&count=${AHEAD}`, result => {
+stayPresent(() => outbox.empty && nextOnes(), result => {
   if (!outbox.empty || browsing !== null) return;
   work = result;
   merge(work.images);

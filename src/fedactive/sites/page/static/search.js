@@ -33,7 +33,9 @@ export class Search {
     for (const group of this.groups) {
       group.hidden = !this.found.some(button => button.dataset.group === group.dataset.name);
     }
-    this.choose(words.length && this.found.length ? 0 : -1);
+    // A name that fits comes before one whose group does: Enter must not answer what nobody typed.
+    const named = this.found.findIndex(button => test(plain(button.dataset.name)));
+    this.choose(words.length && this.found.length ? Math.max(0, named) : -1);
   }
 
   choose(position) {
