@@ -18,8 +18,9 @@ Every setting of an experiment. One definition serves four ways to give it:
 | Python | `fedactive.Experiment(fl_rounds=50)` |
 | the plan of a run between sites | `fl_rounds = 50` |
 
-`fedactive compare` and `fedactive.compare` take several values. Settings with a ● decide the result: their hash names
-the run folder. The others say where and how it is computed, and may differ when a run is resumed.
+`fedactive compare` and `fedactive.compare` take several values. Settings with a ● decide the result:
+their hash names the run folder. The others say where and how it is computed, and may differ when a run
+is resumed.
 """
 
 

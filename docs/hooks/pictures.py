@@ -24,8 +24,8 @@ def pictures_of(page: Path) -> list[str]:
 
 def commands_of(page: Path) -> list[list[str]]:
     """List the commands of fedactive on a page, as words."""
-    blocks = re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = "\n".join(text for language, text in blocks if not language).replace("\\\n", " ").splitlines()
     words = (shlex.split(line, comments=True) for line in lines)
     return [arguments for program, *arguments in filter(None, words) if program == "fedactive"]
 

@@ -30,10 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     targets = {target for page in files.documentation_pages() for target in targets_of(page)}
     outside = {target for target in targets if not target.startswith("docs/") and target not in DOCUMENTS}
     for target in sorted(outside | set(inside(outside))):
-        page = File.generated(
-            config, page_of(target), content=shown(ROOT / target), inclusion=InclusionLevel.NOT_IN_NAV
-        )
-        files.append(page)
+        place, text = page_of(target), shown(ROOT / target)
+        files.append(File.generated(config, place, content=text, inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
 

@@ -14,8 +14,9 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """Write a cell: bars and line breaks would end it."""
-    return " ".join(str(value).split()).replace("|", "\\|")
+    """Write a cell: line breaks would end it, and so would bars, except in code."""
+    parts = " ".join(str(value).split()).split("`")
+    return "`".join(part if i % 2 else part.replace("|", "\\|") for i, part in enumerate(parts))
 
 
 def code(value: object) -> str:

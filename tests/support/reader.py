@@ -129,6 +129,8 @@ class Reader:
         quick = QUICK.split() if words[0] == "run" else []
         if quick and not {"--model", "--backbone", "--method"} & set(words):
             quick += ["--model", "mlp"]
+        if quick and "--backbone" in words:
+            quick += ["--image-size", "64"]
         if quick and not {"--clients", "--partition"} & set(words):
             quick += ["--clients", "3"]
         done = CliRunner().invoke(app, [*words, *quick], prog_name="fedactive")

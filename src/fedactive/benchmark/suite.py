@@ -186,9 +186,9 @@ def read_suite(name: str, text: str) -> Suite:
         empty = key in values and not given
         if empty or not isinstance(given, kind) or (required and key not in values):
             raise ConfigurationError(f"suite {name}: {key}", given, allowed)
-    for key, kind, allowed in OF_LISTS:
+    for key, wanted, allowed in OF_LISTS:
         for given in values.get(key, []):
-            if type(given) is not kind:
+            if type(given) is not wanted:
                 raise ConfigurationError(f"suite {name}: {key}", given, allowed)
     for table in (values["settings"], *values.get("variants", [])):
         for key in OF_METHODS:

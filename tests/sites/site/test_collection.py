@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedactive.data import dicom
 from fedactive.data.catalog import DATASETS
 from fedactive.errors import DataError
 from fedactive.sites.labels.store import LabelStore
@@ -23,6 +24,7 @@ from fedactive.sites.site.collection import Collection
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.image_numbers import ImageNumbers
 from fedactive.sites.site.image_pool import GoneError
+from support.dicoms import copy
 
 DIGITS = DATASETS["digits"]
 
@@ -142,6 +144,31 @@ def test_archives_may_grow(tmp_path, collect):
     found.look()
     assert [shown(found, k) for k in range(3)] == before
     assert len(found) == 5
+
+
+def test_dicom_may_come_to_a_site_as_soon_as_it_can_read_it(site, pictures, collect, monkeypatch):
+    collect(site)
+    copy("MR_small", pictures / "scan.dcm")
+    with monkeypatch.context() as patch:
+        patch.setattr(dicom, "can_read", lambda: False)
+        assert len(collect(site)) == 5
+    assert collect(site).names[5] == "scan.dcm"
+
+
+def test_a_patient_stays_on_one_side_of_the_split(pictures, tmp_path, collect):
+    test = tmp_path / "test"
+    copy("MR_small", test / "cat" / "0.dcm", PatientID="B")
+    copy("CT_small", pictures / "ct.dcm", PatientID="A")
+    site = Site.init(tmp_path / "site", "north", pictures, tmp_path / "classes.txt", test)
+    found = collect(site)
+    label(found.store, 0, 5)
+    assert found.names[5] == "ct.dcm"
+    copy("MR_small", pictures / "late.dcm", PatientID="B", InstanceNumber=7)
+    copy("MR_small", test / "cat" / "1.dcm", PatientID="A")
+    found.look()
+    reason = "is left out: its patient is among the test images"
+    assert found.left_out() == [f"ct.dcm {reason}", f"late.dcm {reason}"]
+    assert (found.store.labels(), len(found)) == ({0: 0}, 5)
 
 
 # ----------------------------------------------------------------------------------------- for training

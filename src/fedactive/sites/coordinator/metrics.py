@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,7 +57,8 @@ def of_runs(statuses: dict[str, Status]) -> Iterator[Reading]:
     yield each("fedactive_al_round", "AL round that is going on.", rounds)
     fl_rounds = {run: float(status.phase.fl_round) for run, status in statuses.items()}
     yield each("fedactive_fl_round", "FL round that is going on.", fl_rounds)
-    accuracy = {run: s.accuracy for run, s in statuses.items() if s.accuracy is not None}
+    known = {run: s.accuracy for run, s in statuses.items() if s.accuracy is not None}
+    accuracy = {run: value for run, value in known.items() if not math.isnan(value)}  # without test images
     yield each("fedactive_accuracy", "Test accuracy of this AL round so far.", accuracy)
     dropped = {run: float(status.dropped_in_all) for run, status in statuses.items()}
     yield each("fedactive_dropped_total", "Replies and models that were not used.", dropped, "counter")

@@ -157,6 +157,9 @@ def test_a_run_is_shown_with_its_sites_classes_and_costs(inside, hub):
     page = inside.get(f"/runs/{result.folder.name}").text
     for words in ("finished", "north", "What is taken for what", "<svg", "at δ = 1e-05, after 12 updates"):
         assert words in page
+    images = [site["images"] for site in read_status(result.folder).sites.values()]
+    assert sum(images) == 1438
+    assert all(f"<td>{count}</td>" in page for count in images)
     assert "&lt;b&gt;west&lt;/b&gt;" in page
     assert "<b>west" not in page
     assert "south sent weights that are not finite: head.bias" in page
