@@ -70,7 +70,7 @@ def diverged_runs(configuration: pd.DataFrame) -> list[str]:
 
 
 def configurations(configuration: pd.DataFrame) -> list[Values]:
-    columns = [name for name in configuration if name not in ("run", "label", "setting")]
+    columns = [str(name) for name in configuration if name not in ("run", "label", "setting")]
 
     def lines(row: dict[Any, Any]) -> list[str]:
         anywhere = not is_between_sites(row["hardware"])
