@@ -97,7 +97,6 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
 
     if too_private(0.0) >= 0:
         return 0.0
-    from scipy.optimize import brentq  # here, because few sites need it, and it takes them 30 MB
 
     enough = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # by zCDP alone, which is never less
     return float(brentq(too_private, 0.0, enough))
