@@ -39,8 +39,8 @@ COMMANDS = [
     ("DATASETS.md", r"run .*path/to/(flowers|images)", "tests/data/test_documents.py runs it"),
     (
         "OPERATIONS.md",
-        r"coordinator (init|sites) (/var|/data)",
-        "is for a machine of its own; FIELD.md's is run",
+        r"(coordinator|site) \w+ /(var|data)/",
+        "is for a machine or a container of its own; FIELD.md's is run",
     ),
 ]
 PROGRAMS = [
@@ -54,11 +54,8 @@ PROGRAMS = [
     ("LABELLING.md", "import httpx", "tests/sites/page/test_api.py runs it with a page"),
 ]
 # Programs of others, which are not ours to test.
-FOREIGN = {"useradd", "systemctl", "journalctl", "docker", "sqlite3", "rm", "cp", "ray", "srun", "sbatch"} | {
-    "python3.11",
-    "source",
-    "pytest",
-}
+FOREIGN = {"docker", "ray", "sbatch", "srun", "sqlite3", "rm", "cp", "useradd", "systemctl", "journalctl"}
+FOREIGN |= {"python3.11", "source", "export", "pytest"}
 
 
 def why_not(table: list[tuple[str, str, str]], document: str, beginning: str) -> str:

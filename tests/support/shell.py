@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePath
 
+IMAGES = {"coordinator", "site", "fedactive-laboratory"}  # of containers
 ENDS = {">", "|", "&&", "2>"}
 
 
@@ -48,6 +49,9 @@ def program(words: list[str]) -> list[str]:
         return words[ours[0] :]
     if words[0] == "docker" and "exec" in words:  # exec SERVICE fedactive ...
         return words[ours[0] :]
-    if words[0] == "docker" and "run" in words:  # run --rm SERVICE ...: the image's program is fedactive
-        return ["fedactive", *words[words.index("--rm") + 2 :]]
+    if (
+        words[0] in ("docker", "podman") and "run" in words
+    ):  # ... SERVICE or IMAGE ...: its program is fedactive
+        begun = next(i for i, word in enumerate(words) if word in IMAGES)
+        return ["fedactive", *words[begun + 1 :]]
     return words
