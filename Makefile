@@ -5,7 +5,8 @@ BIN := .venv/bin
 READY_TO_RUN := .venv/.ready-to-run
 READY := .venv/.ready
 
-.PHONY: help setup setup-demo demo field-demo field-chaos test lint types unit browser reproduce-check mutants clean
+.PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos test lint types unit \
+	browser reproduce-check docs docs-pictures fuzz mutants release clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 17
@@ -17,16 +18,15 @@ setup-demo: $(READY_TO_RUN) ## make .venv with the package alone, to run experim
 # installs is in the second, too, which therefore stands for both.
 $(READY_TO_RUN): WHAT := .
 $(READY_TO_RUN): WHY := to run experiments
-$(READY): WHAT := '.[dev,sites,dicom,simulation,pretrained,onnx,export]'
+$(READY): WHAT := '.[dev,docs,sites,dicom,simulation,pretrained,onnx,export]'
 $(READY): WHY := to run, develop and test
 $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "set-up, once: installing what fedactive needs $(WHY) into .venv (minutes, mostly downloads)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable $(WHAT)
+	@$(BIN)/python tools/install.py --constraint constraints.txt --editable $(WHAT)
 	@touch $(READY_TO_RUN) $@
-	@echo "set-up: done"
 
 demo: setup-demo ## LoGo, Entropy and Random side by side on an embedded dataset
 	$(BIN)/fedactive demo
@@ -36,6 +36,9 @@ field-demo: setup ## a coordinator and three sites on this machine: TLS, keys, l
 
 field-chaos: setup ## the same with everything killed in turn: the run ends, and no label is lost (minutes)
 	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_chaos.py
+
+field-netchaos: setup ## the same with lines that are cut, slow and lossy, and a coordinator that moves (minutes, root)
+	FEDACTIVE_CHAOS=1 $(BIN)/pytest -n 0 tests/sites/test_netchaos.py
 
 # Tests often wait for processes that they have started: meanwhile types and tables are checked.
 test: setup lint browser ## lint, types, the whole test suite, the reproduction's tables
@@ -62,12 +65,27 @@ reproduce-check: setup ## README and the documents of results say what results/ 
 	$(BIN)/fedactive paper document README.md docs/REPRODUCTION.md docs/reproduction/*.md --from results --check
 	$(BIN)/fedactive paper figure agreement --from results -o docs/reproduction/agreement.svg --check
 	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
-	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results/few-labels.parquet --check
+	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results --check
+
+docs: setup ## the documentation as a site in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html: open it, or with search: $(BIN)/python -m http.server -d build/site 8000"
+
+docs-pictures: setup ## give the commands of the tutorials, and keep the pictures that they draw (minutes)
+	$(BIN)/python docs/hooks/pictures.py
 
 # Not part of `make test`: every fault of every target takes hours.
 #   make mutants MUTANTS="--only query/pool.py data/ --sample 30 --resume"
 mutants: setup ## plant faults one at a time, and list those that no test notices
 	$(BIN)/python tests/mutants.py $(MUTANTS)
+
+release: setup ## build sdist and wheel into dist/, and try the wheel in a fresh environment
+	$(BIN)/python tools/release.py
+
+# `make test` has 2,000 cases of this, always the same ones.
+#   make fuzz FUZZ="--cases 5000 --seed 7 --only npz models"
+fuzz: setup ## give thousands of damaged files and mistyped commands; prints what breaks, and keeps its input
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 # Pages are tested in a real browser. This target never fails. Without a browser those tests are skipped with a
 # message; where the variable CI is set, they fail.
@@ -91,5 +109,5 @@ browser: ## install Chromium and axe-core for the tests, where they are missing 
 	fi; \
 	there || echo "axe-core is missing and cannot be installed: tests of accessibility are skipped"
 
-clean: ## remove .venv and caches (run folders are kept)
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+clean: ## remove .venv, dist and caches (run folders are kept)
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -33,7 +33,7 @@ from fedactive.record.environment import cpu_name
 
 CLIENTS, POOL, WIDTH, CLASSES = 10, 5_000, 1_280, 10
 CHOICE, RUN = 10.0, 15.0  # seconds promised
-STRATEGIES_OF_A_CHOICE = ("typiclust", "probcover", "maxherding", "medoids", "logo")
+STRATEGIES_OF_A_CHOICE = ("typiclust", "probcover", "maxherding", "medoids", "fedtypiclust", "auto", "logo")
 RUNS = (("typiclust", "fedavg"), ("logo", "fedavg"), ("typiclust", "ridge"), ("logo", "ridge"))
 RESULT = Path(__file__).parent / "results" / "few_labels.txt"
 

@@ -1,13 +1,20 @@
 """What notebooks use: grids, runs and their pictures, tables and models, and callbacks."""
 
 import re
+from pathlib import Path
 
 import matplotlib.figure
 import numpy as np
 import pytest
 
 import fedactive
-from fedactive.errors import ConfigurationError, RunError, UserError
+from fedactive.analysis.report import write_report
+from fedactive.data.downloader import download
+from fedactive.data.loader import check as check_data
+from fedactive.data.loader import load as load_data
+from fedactive.errors import ConfigurationError, DataError, RunError, UserError
+from fedactive.record.export import export
+from fedactive.registry import load_plugin
 
 GRID = {
     "dataset": "digits",
@@ -86,7 +93,7 @@ def test_a_grid_gives_its_runs_curves_table_and_picture(compared):
     figure = compared.plot("digits")
     assert isinstance(figure, matplotlib.figure.Figure)
     assert figure.axes[0].get_title() == "digits"
-    assert len(figure.axes[0].lines) == 2
+    assert len({line.get_color() for line in figure.axes[0].lines}) == 2  # a colour for each strategy
 
 
 def test_a_run_is_opened_by_its_path_as_text(compared, digits):
@@ -94,7 +101,7 @@ def test_a_run_is_opened_by_its_path_as_text(compared, digits):
     assert result == compared[0]
     assert result.selections["al_round"].tolist() == sorted(result.selections["al_round"])
     assert set(result.timings["phase"]) >= {"training", "evaluation"}
-    assert len(result.plot().axes[0].lines) == 1
+    assert len({line.get_color() for line in result.plot().axes[0].lines}) == 1
     predicted = result.model("cpu").predict(digits.test_inputs[:5, 0].numpy())
     assert len(predicted) == 5
 
@@ -115,5 +122,25 @@ def test_a_run_that_fails_is_named(tmp_path):
         fedactive.compare(**settings)
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_is_there_and_in_the_reference():
     assert [name for name in fedactive.__all__ if not getattr(fedactive, name).__doc__] == []
+    assert sorted(fedactive.LAZY) == fedactive.__all__
+    reference = Path(__file__).parents[1] / "docs" / "reference" / "python.md"
+    described = re.findall(r"^::: fedactive\.(\w+)$", reference.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(described) == fedactive.__all__
+
+
+def test_paths_are_text_everywhere(compared, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"looked in data/"):
+        load_data("cifar10", "data")
+    assert {report.checksum for report in check_data("cifar10", "data")} == {"missing"}
+    assert "nothing to download" in download("digits", "data")
+    runs = str(compared.folders[0].parent)
+    assert len(write_report([runs], "report.html", "data").configuration) == 2
+    assert export([runs], "results").runs == 2
+    assert set(fedactive.load_results("results")["strategy"]) == {"random", "margin"}
+    assert len(fedactive.load_model(str(compared.folders[0]), device="cpu").classes) == 10
+    (tmp_path / "mine.py").write_text("import os; os.mkdir('loaded')")
+    load_plugin("mine.py")
+    assert (tmp_path / "loaded").is_dir()

@@ -39,7 +39,7 @@ def test_runs_side_by_side(folder, small):
 def test_runs_in_one_process(folder):
     plugin = folder / "mine.py"
     plugin.write_text("print('a plugin is asked for by name')")
-    Crew(1, [plugin], folder / "crew.log").dismiss()
+    Crew(["fedactive.sweep.crew", 1, plugin], folder / "crew.log").dismiss()
     assert (folder / "crew.log").read_text() == "a plugin is asked for by name\n"
 
 

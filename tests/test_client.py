@@ -205,6 +205,21 @@ def test_a_strategy_sees_each_clients_samples_through_each_model(small):
         pools[0].unlabelled("finetuned")
 
 
+def test_a_strategy_may_look_at_its_samples_and_show_models_others(small):
+    one = lone_client(small, pool=torch.tensor([5, 6, 7, 8]))
+    one.label(torch.tensor([6]), torch.tensor([0]))
+    models = {"global": [{"number": 100}], "local": [{"number": 200}]}
+    strategy = SimpleNamespace(name="mine", needs=frozenset({"global", "local"}))
+    (pool,) = make_pools([one], Echo(), models, strategy)
+    seen = pool.inputs(torch.tensor([2, 0]))
+    assert seen.tolist() == [[8], [5]]
+    assert pool.infer("local", -seen).logits.tolist() == [[192], [195]]
+    seen.zero_()  # a copy: the data stay as they are
+    assert Echo.dataset.train_inputs[8].tolist() == [8]
+    with pytest.raises(UserError, match="mine asked for the model 'finetuned'"):
+        pool.infer("finetuned", seen)
+
+
 # --- AL round 1
 
 

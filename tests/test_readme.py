@@ -30,8 +30,9 @@ def test_the_example_runs_and_prints_an_accuracy_per_round(tmp_path):
     assert len(list((tmp_path / "runs").glob("digits-*"))) == 1
 
 
-def test_usage_shows_the_same_example():
-    assert python_blocks(ROOT / "docs" / "USAGE.md")[0] == python_blocks(README)[0]
+@pytest.mark.parametrize("document", ["USAGE.md", "START.md"])
+def test_other_documents_show_the_same_example(document):
+    assert python_blocks(ROOT / "docs" / document)[0] == python_blocks(README)[0]
 
 
 def test_the_other_examples_of_usage_run(tmp_path):

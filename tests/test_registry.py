@@ -13,7 +13,7 @@ from fedactive.query import STRATEGIES
 from fedactive.query.contract import check_contract
 from fedactive.registry import REGISTRIES, load_plugin
 from support.commands import cli
-from support.documents import plugin_from
+from support.documents import plugin_from, python_block
 
 
 @pytest.fixture
@@ -24,6 +24,15 @@ def plugin(tmp_path):
 def test_the_guides_strategy_keeps_the_contract(plugin):
     load_plugin(plugin)
     check_contract(STRATEGIES["disagreement"]())
+
+
+def test_the_guides_strategy_that_looks_at_images_keeps_the_contract_and_runs(tmp_path, small):
+    plugin = tmp_path / "mirrored.py"
+    plugin.write_text(python_block("STRATEGIES.md", "class Mirrored"))
+    load_plugin(plugin)
+    check_contract(STRATEGIES["mirrored"]())
+    scores = run(small(strategy="mirrored", rounds=2, fl_rounds=1)).selections.query("al_round == 2")["score"]
+    assert 0 < scores.min() <= scores.max() <= 2
 
 
 def test_it_runs_from_the_command_line(plugin, tmp_path):

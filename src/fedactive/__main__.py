@@ -6,13 +6,22 @@ import sys
 
 
 def main() -> None:
-    atexit.register(gc.freeze)  # or Python looks for garbage in all of PyTorch at the end, which takes 0.3 s
+    atexit.register(leave_garbage)
     try:
         from fedactive.cli.app import main  # here: it takes seconds, in which a user may press Ctrl-C
 
         main()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def leave_garbage() -> None:
+    """Spare Python the search for garbage in all of PyTorch at the end, which takes 0.3 s.
+
+    Not where Triton is loaded: it would print what it finds left as leaks.
+    """
+    if "triton" not in sys.modules:
+        gc.freeze()
 
 
 if __name__ == "__main__":

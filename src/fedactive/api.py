@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import pandas as pd
 
-from fedactive.analysis.curves import accuracy_table, draw_learning_curves, learning_curves
+from fedactive.analysis.curve_pictures import draw_learning_curves
+from fedactive.analysis.curves import accuracy_table, learning_curves
 from fedactive.errors import RunError, UserError
 from fedactive.experiment import Experiment
 from fedactive.files import expand_home
@@ -71,7 +72,7 @@ class Results:
         return accuracy_table(self.curves())
 
     def plot(self, title: str = "") -> Figure:
-        """Draw a learning curve for each strategy; the bands span the seeds."""
+        """Draw a learning curve for each strategy, in a panel for each setting; the bands span the seeds."""
         return draw_learning_curves(self.curves(), title)
 
 

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Iterable
 
 ERROR = "fedactive: "  # begins every error message of the command line
+LONGEST = 2000  # characters of a message
 
 
 class UserError(Exception):
@@ -56,3 +57,11 @@ def user_message(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # standard output is a file on a full disk
         return f"{ERROR}{error.strerror}"
     return None
+
+
+def plain(text: str) -> str:
+    """Return a message as a terminal is to show it: it may quote control characters, or endless names."""
+    shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    if len(shown) <= LONGEST:
+        return shown
+    return f"{shown[: LONGEST * 3 // 4]} ... {shown[-LONGEST // 4 :]}"  # what is allowed stands at the end

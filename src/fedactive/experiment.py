@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from fedactive.data.budget import PER_CLIENT
 from fedactive.data.catalog import DATASETS, DatasetCard
 from fedactive.data.own_file import TEST_SHARE, short_name
 from fedactive.errors import ConfigurationError
+from fedactive.files import load_toml
 from fedactive.methods import merge, with_method
 from fedactive.options import check_all, option, options_of, parse, write_pairs, write_toml
 from fedactive.registry import ALGORITHMS, MODELS, OBJECTIVES, STRATEGIES
@@ -104,15 +104,15 @@ class Experiment:
     )
     scored_images: str = query(
         "own",
-        "what strategies see of the pool: its own images, or in place of each another one of its class "
+        "what strategies see of the pool: its own images, or for each of them another one of its class "
         "(other_of_class), as in the released code's long tails",
         choices=("own", "other_of_class"),
     )
     first: str = query("random", "who chooses in AL round 1, before there is a model", choices=STRATEGIES)
     rounds: int = query(
         0,
-        "AL rounds; 0 labels as far as the paper does (80% of cifar10, 60% of others), or is 5 with a budget "
-        "in labels, or as many as it has numbers; more extend a run",
+        "AL rounds; a larger number extends a run. 0 means: until the paper's share is labelled (80% of "
+        "cifar10, 60% of others), or with a budget in labels as many rounds as it has numbers, 5 for one",
         low=0,
         identity=False,
     )
@@ -278,6 +278,6 @@ def upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return load_toml(text)
+    except ValueError as error:
         raise ConfigurationError("config", str(error), "a TOML file of `name = value` lines") from None

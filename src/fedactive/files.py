@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,20 @@ def write_output(path: Path, content: bytes) -> None:
         raise RunError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_json(path: Path, field: str, absent: Any) -> Any:
+def load_toml(text: str) -> dict[str, Any]:
+    """Read a TOML text; a ValueError says what is wrong with it."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:  # a list of lists of lists, thousands deep
+        raise ValueError("its lists or tables are nested too deeply") from None
+
+
+# What to do about a damaged file of ours.
+AGAIN = "delete it and run again (nothing else was touched)"
+RESTORE = "restore it from a backup"
+
+
+def read_json(path: Path, field: str, absent: Any, remedy: str = AGAIN) -> Any:
     """Read one field of a JSON file of ours; `absent`, which has the same type, if there is no file yet."""
     if not path.exists():
         return absent
@@ -84,7 +98,7 @@ def read_json(path: Path, field: str, absent: Any) -> Any:
             raise TypeError
         return value
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        raise RunError(f"{path} is damaged; delete it and run again (nothing else was touched)") from None
+        raise RunError(f"{path} is damaged; {remedy}") from None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -157,6 +157,10 @@ def make_pools(
             for weights in clients[k].memory.models(role) or (weights_of("global")[k],):
                 yield Outputs(*infer_samples(engine, weights, unlabelled[k]))
 
+    def infer(k: int, model: str, inputs: Tensor) -> Outputs:
+        weights = weights_of(model)[k]
+        return Outputs(*(engine.infer(weights, inputs) if weights else as_they_are(inputs, engine)))
+
     def pool(k: int) -> Pool:
         return Pool(
             size=len(unlabelled[k]),
@@ -167,6 +171,8 @@ def make_pools(
             head=lambda model: (weights_of(model)[k]["head.weight"], weights_of(model)[k]["head.bias"]),
             each=lambda role: each(k, role),
             agreed=None if agreed is None else torch.tensor(agreed, dtype=torch.float64),
+            inputs=lambda positions: images[unlabelled[k][positions.to(unlabelled[k].device)]],
+            infer=lambda model, inputs: infer(k, model, inputs),
         )
 
     for model in strategy.needs - COMMITTEES.keys():  # before the selection, whose time is its own

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedactive.errors import UserError, unknown_name
+from fedactive.errors import ConfigurationError, UserError, unknown_name
 from fedactive.options import options_of, parse_pairs
 
 PLUGIN_MODULE = "fedactive_plugin_"  # begins the names of modules that come from a file
@@ -152,10 +152,11 @@ def split_names(text: str) -> list[str]:
     return [] if text == "none" else [name.strip() for name in text.split("+")]
 
 
-def load_plugin(path: Path) -> None:
+def load_plugin(path: str | Path) -> None:
     """Import a Python file that registers strategies, objectives, methods or others of these kinds."""
+    path = Path(path)
     if not path.is_file():
-        raise UserError(f"plugin {path} not found")
+        raise ConfigurationError("plugin", str(path), "a Python file that exists")
     folder = hashlib.sha256(str(path.resolve().parent).encode()).hexdigest()[:8]
     name = f"{PLUGIN_MODULE}{path.stem}_{folder}"  # two files of one name may lie in different folders
     spec = importlib.util.spec_from_file_location(name, path)

@@ -5,14 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedactive.analysis.curves import (
-    axis_of,
-    learning_curves,
-    mean_curves,
-    percents,
-    plot_learning_curves,
-    spread,
-)
+from fedactive.analysis.curve_pictures import plot_learning_curves
+from fedactive.analysis.curves import axis_of, learning_curves, mean_curves, percents
+from fedactive.analysis.pictures import spread
 from fedactive.analysis.report import write_report
 from fedactive.cli.tables import print_accuracy
 from fedactive.laboratory.run import run

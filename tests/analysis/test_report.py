@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedactive.analysis import report
 from fedactive.analysis.charts import png
 from fedactive.analysis.diversity import global_emd, local_emd
 from fedactive.analysis.panels import comparisons, images
@@ -16,7 +17,7 @@ from fedactive.analysis.panels.accuracy import accuracy_table, band_note
 from fedactive.analysis.panels.class_balance import emd_curves
 from fedactive.analysis.panels.cost import cost_panel
 from fedactive.analysis.report import write_report
-from fedactive.analysis.significance import paired_tests
+from fedactive.analysis.significance import paired_tests, winning
 from fedactive.errors import RunError
 from fedactive.experiment import Experiment
 from fedactive.laboratory.run import run_all
@@ -69,8 +70,8 @@ def test_runs_that_diverged_are_told(made, tmp_path):
 def test_charts_are_described(made):
     page = made[1]
     charts = re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)
-    # Per setting: learning curves, four of EMD, a heat map per strategy, time.
-    assert len(charts) == 2 * (1 + 4 + 2 + 1)
+    # Per setting, wide and narrow: learning curves, four of EMD, time; then a heat map per strategy.
+    assert len(charts) == 2 * (2 * (1 + 4 + 1) + 2)
     assert all(re.search(r'role="img".*?<title>.+?</title><desc>.+?</desc>', chart) for chart in charts)
 
 
@@ -285,6 +286,23 @@ def test_a_page_that_cannot_be_written_is_one_sentence(made, tmp_path, output, w
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_what_winning_means_and_its_colours_stand_beside_the_matrix(made):
+    matrix = made[1].split('<h2 id="overall">')[1].split("</section>")[0]
+    assert winning() in matrix
+    assert "Rows win, columns lose." in matrix
+    assert "most often" in matrix
+
+
+def test_a_summary_across_settings_comes_first(made):
+    page = made[1]
+    assert page.index('<h2 id="summary">') < page.index('<h2 id="overall">') < page.index('id="setting-1"')
+    assert "Over 2 seeds (1, 2) in 2 settings, " in page
+    assert "with fewer than four seeds hardly any difference can be significant" in page
+    settings = page.split('<table id="settings-table">')[1].split("</table>")[0]
+    assert '<a href="#setting-2">2</a>' in settings
+    assert '<td data-value="0.1">0.1</td>' in settings
+
+
 # ------------------------------------------------------------------------------------------ in a real browser
 
 
@@ -298,7 +316,7 @@ def test_the_page_works_without_errors_and_without_network(address, browser):
     browser.open(address)
     seen = browser.run(
         """return {
-          charts: [...document.querySelectorAll("svg")].filter(s => s.getBBox().width > 0 || s.closest("details")).length,
+          charts: document.querySelectorAll("svg").length,
           fetched: performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
           broken: [...document.images].filter(i => i.complete && !i.naturalWidth).length,
           landmarks: ["header", "nav", "main", "footer"].filter(n => document.querySelector(n)).length,
@@ -307,7 +325,7 @@ def test_the_page_works_without_errors_and_without_network(address, browser):
           twice: document.querySelectorAll("[id]").length - new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size,
         };"""
     )
-    assert seen == {"charts": 16, "fetched": [], "broken": 0, "landmarks": 4, "unlabelled": 0, "twice": 0}
+    assert seen == {"charts": 28, "fetched": [], "broken": 0, "landmarks": 4, "unlabelled": 0, "twice": 0}
     assert browser.console() == []
 
 
@@ -351,7 +369,7 @@ def test_names_at_the_ends_of_lines_are_whole(made, tmp_path, browser):
     write_report([Path(folder) for folder in shortest["folder"]], tmp_path / "report.html")
     browser.open((tmp_path / "report.html").as_uri(), 1280)
     over = browser.run(
-        """return [...document.querySelectorAll("svg.lines .name")].map(
+        """return [...document.querySelectorAll(".wide svg.lines .name")].map(
           t => t.getBBox().x + t.getBBox().width - t.closest("svg").viewBox.baseVal.width);"""
     )
     assert len(over) == 5  # accuracy, and four of EMD
@@ -369,10 +387,11 @@ def test_long_names_of_rows_leave_room_for_the_numbers(made, tmp_path, browser):
     for width in (390, 1200):
         browser.open((tmp_path / "report.html").as_uri(), width)
         shares = browser.run(
-            """return [...document.querySelectorAll("main > section > .scroll > table tbody")].map(body =>
+            """return [...document.querySelectorAll(
+              "main > section > .scroll > table tbody, details.setting > .scroll > table tbody")].map(body =>
               body.querySelector("th")?.offsetWidth / body.closest(".scroll").clientWidth).filter(share => share);"""
         )
-        assert len(shares) == 5  # penalty matrix, accuracy, all metrics, significance, time
+        assert len(shares) == 6  # summary, penalty matrix, accuracy, all metrics, significance, time
         assert max(shares) < 0.65
 
 
@@ -381,9 +400,14 @@ def test_long_names_of_rows_leave_room_for_the_numbers(made, tmp_path, browser):
 def test_the_page_never_scrolls_sideways(address, browser, width, dark):
     browser.open(address, width, dark=dark)
     browser.run("""document.querySelectorAll("details").forEach(d => d.open = true);""")
-    seen = browser.run("return {width: innerWidth, content: document.documentElement.scrollWidth};")
+    seen = browser.run(
+        """const shown = [...document.querySelectorAll("svg")].map(s => s.getBoundingClientRect()).filter(r => r.width);
+        return {width: innerWidth, content: document.documentElement.scrollWidth,
+                charts: shown.length, clipped: shown.filter(r => r.right > innerWidth || r.left < 0).length};"""
+    )
     assert seen["width"] == width
     assert seen["content"] <= width
+    assert (seen["charts"], seen["clipped"]) == (2 * (1 + 4 + 1 + 2), 0)
     assert browser.console() == []
 
 
@@ -399,3 +423,51 @@ def test_dark_is_dark_and_labels_do_not_overlap(address, browser):
     brightness = [sum(map(int, re.findall(r"\d+", dark[what]))) for what in ("paper", "ink")]
     assert brightness[0] < 120 < brightness[1]
     assert light["gap"] >= 15
+
+
+def test_everything_can_be_saved(address, browser):
+    browser.open(address)
+    saved = browser.run(
+        """const named = [...document.querySelectorAll(".save button")].map(b => b.getAttribute("aria-label"));
+        const find = label => document.querySelector(`[aria-label="${label}"] table`);
+        const accuracy = find("Accuracy by share of labelled samples");
+        const svg = document.querySelector(".wide svg.lines");
+        return {named: named.length, unnamed: named.filter(n => !n).length, csv: csv(accuracy),
+                latex: latex(accuracy, "Digits & 5%"), svg: picture(svg), tables: document.querySelectorAll("main table:not(.images)").length,
+                pictures: document.querySelectorAll("main .scroll .wide, main svg.heat").length};"""
+    )
+    assert saved["named"] == 2 * saved["tables"] + saved["pictures"]
+    assert saved["unnamed"] == 0
+    head, first = saved["csv"].splitlines()[:2]
+    assert head.startswith("strategy,seeds,")
+    assert re.search(r",(\d+)%,\1% ±,", head)
+    assert re.fullmatch(r"(random|entropy \(global\)),2(,[\d.]+){6}", first)
+    assert r"\caption{Digits \& 5\%}" in saved["latex"]
+    assert re.search(r"& \\textbf\{[\d.]+ \$\\pm\$ [\d.]+\} \\\\\n", saved["latex"])
+    colours = set(re.findall(r'stroke="(rgb[^"]+)"', saved["svg"]))
+    assert "rgb(0, 114, 178)" in colours  # of entropy, without the page's style
+    assert "var(" not in saved["svg"]
+
+
+def test_the_filter_leaves_what_was_looked_for(address, browser):
+    browser.open(address)
+    seen = browser.run(
+        """const filter = document.getElementById("filter");
+        filter.value = "alpha 0.1";
+        filter.dispatchEvent(new Event("input"));
+        const visible = s => [...document.querySelectorAll(s)].filter(e => !e.hidden).length;
+        return {rows: visible("#settings-table tbody tr"), settings: visible("[data-setting]"),
+                runs: visible("details.box[data-words]"), said: document.getElementById("shown").textContent};"""
+    )
+    assert seen == {"rows": 1, "settings": 1, "runs": 4, "said": "1 of 2 settings"}
+
+
+def test_many_settings_are_folded_until_one_goes_there(made, browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "FEW_SETTINGS", 1)
+    write_report([Path(folder) for folder in made[0].configuration["folder"]], tmp_path / "many.html")
+    browser.open((tmp_path / "many.html").as_uri())
+    folded = """return [...document.querySelectorAll("details.setting")].map(d => d.open);"""
+    assert browser.run(folded) == [False, False, False]
+    browser.run("""document.querySelector('a[href="#setting-2"]').click();""")
+    browser.wait("document.getElementById('setting-2').closest('details').open")
+    assert browser.run(folded) == [False, True, False]

@@ -9,7 +9,7 @@ import pytest
 from fedactive.experiment import Experiment
 from fedactive.registry import load_plugin
 from support.commands import cli
-from support.documents import DOCS, plugin_from
+from support.documents import plugin_from, python_block
 
 
 def run_words(*more):
@@ -31,11 +31,12 @@ def run_words(*more):
 
 
 @pytest.mark.parametrize(
-    ("block", "file", "labels", "accuracy"), [(2, "texts.npz", 36, 93), (3, "table.npz", 24, 95)]
+    ("block", "file", "labels", "accuracy"),
+    [("wordllama", "texts.npz", 36, 93), ("load_breast_cancer", "table.npz", 24, 95)],
 )
 def test_texts_and_tables_are_learnt_with_few_labels(tmp_path, block, file, labels, accuracy):
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "DATASETS.md").read_text(encoding="utf-8"), re.DOTALL)
-    subprocess.run([sys.executable, "-W", "error", "-c", blocks[block]], cwd=tmp_path, check=True)
+    program = python_block("DATASETS.md", block)
+    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, check=True)
     done = cli(*run_words("--dataset", file, "--model", "linear"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = re.search(r"│ 3 +│ (\d+) +│ ([\d.]+)% +│", done.stdout)

@@ -1,6 +1,7 @@
 """Backbones of every kind compute what their network does; files that cannot work are one sentence."""
 
 import sys
+import warnings
 
 import pytest
 import torch
@@ -136,7 +137,9 @@ def test_without_onnxruntime_a_sentence_says_how_to_get_it(tmp_path, monkeypatch
 
 def test_what_is_no_torchscript_file_is_one_sentence(photographs, tmp_path):
     torch.save(network().state_dict(), tmp_path / "a.pt")
-    with pytest.raises(UserError, match=r"a.pt: it is no TorchScript file; write one with torch.jit.save"):
+    with pytest.raises(
+        UserError, match=r"a.pt: it is no TorchScript file, or it is damaged; write one with torch.jit.save"
+    ):
         embed(find_backbone(str(tmp_path / "a.pt")), photographs, 32, CPU)
 
 
@@ -148,6 +151,25 @@ def test_a_torchscript_file_of_another_size_is_one_sentence(photographs, tmp_pat
         embed(find_backbone(str(file)), photographs, 40, CPU)
     assert f"backbone {file}: it cannot embed images of 40x40x3 (" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+class Writer(nn.Module):
+    def forward(self, images):
+        torch.save(images, "written")
+        return images.mean((2, 3))
+
+
+def test_a_torchscript_file_that_writes_files_is_refused(photographs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.script(Writer()), "a.pt")
+        torch.jit.load("a.pt")(photographs.float())
+    assert (tmp_path / "written").exists()
+    (tmp_path / "written").unlink()
+    with pytest.raises(UserError, match=r"a.pt: it would open files of this machine, which a model need not"):
+        embed(find_backbone("a.pt"), photographs, 32, CPU)
+    assert not (tmp_path / "written").exists()
 
 
 class Twice(nn.Module):

@@ -39,8 +39,16 @@ def test_all_that_is_shipped_is_known_by_name():
 def test_the_yardstick_goes_to_45_percent():
     e = find_suite("yardstick").experiments()[0]
     assert (e.dataset, e.clients, e.alpha, e.rho, e.budget, e.rounds) == ("cifar10", 10, 0.1, 20, 5, 9)
-    few = find_suite("few-labels")
-    assert [place["budget"] for place in few.places().values()] == ["5/client", "50/client"]
+
+
+def test_few_labels_are_those_of_the_results():
+    """Its runs count for the document of few labels, too: the same settings, in float32, as CPUs like heads."""
+    few = find_suite("few-labels").experiments()
+    assert {(e.budget, e.rounds, e.fl_rounds, e.model) for e in few} == {
+        ("5+5+10+30+50+150/client", 6, 50, "linear")
+    }
+    first = {e.strategy: e.first for e in few}
+    assert (first["random"], first["maxherding"], first["ksas"]) == ("random", "maxherding", "typiclust")
 
 
 def test_one_of_the_users_own_is_a_file(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,5 +126,11 @@ def test_published_numbers_stand_beside_ours():
     table = beside_published(verdict).set_index("method")
     assert table.loc["random", "published"] == "55.70"
     assert table.loc["random", "difference"] == "**+14.33**"  # 70.025
+    s = verdict.points.groupby(["method", "al_round"])["accuracy"].std().pow(2).mean() ** 0.5
+    assert table.loc["random", "limit"] == f"±{1.96 * s * (2 / 4) ** 0.5:.2f}"
     assert table.loc["kafal", "ours"] == ""
     assert beside_published(points("a", random=lambda seed: 0.0)).empty
+    one_seed = replace(verdict, points=verdict.points[verdict.points["seed"] == 1])
+    alone = beside_published(one_seed).set_index("method").loc["random"]
+    assert alone["limit"] == ""
+    assert "*" not in alone["difference"]

@@ -71,8 +71,11 @@ def test_a_verdict_with_picture_and_tables(results, tmp_path):
     shown = invoke(
         *("show", "smoke", "--methods", "random,logo", "--seeds", 2, "--from", results),
         *("-o", tmp_path / "cd.png", "--latex", tmp_path / "t.tex", "--csv", tmp_path / "t.csv"),
+        *("--pdf", tmp_path / "t.pdf"),
     )
     assert shown.exception is None, shown.exception
+    pages = (tmp_path / "t.pdf").read_bytes().count(b"/Type /Page ")
+    assert pages == 3  # the ranks, and the curves of two settings
     assert "1 of 1 pairs are decided" in shown.stdout
     assert (tmp_path / "cd.png").read_bytes().startswith(b"\x89PNG")
     assert r"\begin{tabular}" in (tmp_path / "t.tex").read_text()

@@ -33,10 +33,9 @@ def test_names_in_a_table_are_never_cut(tmp_path, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "40")
     shown = CliRunner().invoke(app, ["show", name, "--from", str(tmp_path)]).stdout
     assert "…" not in shown
-    for row, line in zip(show(name, []).itertuples(), shown.splitlines()[4:], strict=False):
-        assert f" {row.dataset} " in line
-        assert f" {row.strategy} " in line
-        assert f" {row.selector} " in line
+    words = set(shown.split())
+    for column in ("dataset", "strategy", "selector"):
+        assert set(show(name, [])[column]) <= words
 
 
 def test_a_table_without_runs_shows_the_papers_numbers(tmp_path):
@@ -53,7 +52,7 @@ def test_a_table_without_runs_shows_the_papers_numbers(tmp_path):
         tmp_path / "t.csv",
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"cifar10 +logo +both +20 +66\.50 +0", done.stdout)
+    assert re.search(r"^ logo +both +20 +66\.50 +0", done.stdout, re.MULTILINE)
     table = pd.read_csv(tmp_path / "t.csv")
     assert len(table) == 12
     assert set(table["note"]) == {"no runs"}

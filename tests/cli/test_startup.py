@@ -59,3 +59,16 @@ def test_the_package_is_imported_without_them():
     code = f"{names}; import sys; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_run_on_images_does_not_load_the_compiler(tmp_path):
+    """torch._dynamo takes seconds, and with Triton it says at the end of a command that memory leaks."""
+    program = PROGRAM.replace(repr(HEAVY), "('torch', 'torch._dynamo', 'triton')")
+    words = "run --dataset digits --model mlp --clients 2 --rounds 1 --fl-rounds 1 --device cpu --workers 1"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words.split(), "--runs-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == "loaded: torch"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import cli
-from support.documents import DOCS
+from support.documents import DOCS, python_block
 from support.picture_files import write_folder, write_split
 
 TEXT = (DOCS / "DATASETS.md").read_text(encoding="utf-8")
@@ -25,10 +25,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def command(beginning: str) -> list[str]:
     """Find the command of the document that begins so."""
     return re.findall(rf"^fedactive ({re.escape(beginning)}.*)$", TEXT, re.MULTILINE)[0].split()
-
-
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_a_folder_is_checked_and_learnt(tmp_path: Path):
@@ -58,7 +54,7 @@ def test_the_table_is_read_as_it_stands_there(tmp_path: Path):
 
 
 def test_arrays_become_a_dataset(tmp_path: Path):
-    program = blocks()[0] + "\nprint(result.accuracy[2])"
+    program = python_block("DATASETS.md", "load_digits") + "\nprint(result.accuracy[2])"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True
     )
@@ -67,7 +63,7 @@ def test_arrays_become_a_dataset(tmp_path: Path):
 
 
 def test_an_augmentation_of_ones_own_is_one_file(tmp_path: Path):
-    (tmp_path / "my_augmentation.py").write_text(blocks()[1])
+    (tmp_path / "my_augmentation.py").write_text(python_block("DATASETS.md", "class Darken"))
     done = cli(
         *command("run --dataset digits --plugin"), "--strategy", "random", *QUICK.split(), cwd=tmp_path
     )

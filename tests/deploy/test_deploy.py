@@ -6,6 +6,7 @@ import configparser
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,24 @@ def test_services_of_compose_start_commands_that_exist():
         compile(service["healthcheck"]["test"][-1], "healthcheck", "exec")
 
 
-def test_the_container_copies_what_there_is():
-    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+@pytest.mark.skipif(not shutil.which("docker-compose"), reason="docker-compose is not installed")
+def test_compose_understands_its_file():
+    command = ["docker-compose", "-f", DEPLOY / "compose.yaml", "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def extras(lines: list[str]) -> set[str]:
+    (line,) = (line for line in lines if "pip install" in line)
+    assert "--constraint constraints.txt" in line
+    return set(line.split(".[")[1].split("]")[0].split(","))
+
+
+@pytest.mark.parametrize("name", ["Containerfile", "Containerfile.laboratory"])
+def test_a_container_copies_and_installs_what_there_is(name):
+    lines = (DEPLOY / name).read_text().splitlines()
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    assert extras(lines) <= set(project["optional-dependencies"])
     for line in lines:
         if line.startswith("COPY "):
             for name in line.split()[1:-1]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
 import torch
@@ -98,20 +99,24 @@ def test_torch_threads_are_given_back(engines, digits):
     assert torch.get_num_threads() == before
 
 
-def test_a_worker_that_dies_is_reported_in_one_sentence(digits):
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are counted in Linux's /proc")
+@pytest.mark.parametrize("which", [0, 1], ids=["the first", "a copy"])
+def test_a_worker_that_dies_is_reported_in_one_sentence(digits, which):
     with ParallelEngine(SPEC, digits, Recipe(), workers=2) as engine:
         engine.train(jobs(digits))
-        os.kill(engine.workers[0][1].pid, signal.SIGKILL)
+        first = engine.process.pid
+        workers = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+        assert len(workers) == 2
+        os.kill(workers[which], signal.SIGKILL)
         with pytest.raises(RunError, match="a worker process died"):
             engine.train(jobs(digits))
 
 
-def test_an_error_in_a_worker_is_not_lost(digits):
-    with (
-        ParallelEngine(SPEC, digits, Recipe(), workers=1) as engine,
-        pytest.raises(RuntimeError, match="IndexError"),
-    ):
-        engine.train(jobs(digits, sizes=(64,), rates=()))
+def test_an_error_in_a_worker_is_not_lost_and_the_engine_goes_on(engines, digits):
+    _, parallel = engines
+    with pytest.raises(RuntimeError, match="IndexError"):
+        parallel.train(jobs(digits, sizes=(64,), rates=()))
+    assert parallel.train(jobs(digits, sizes=(64,)))[0].steps == 2
 
 
 def test_a_kill_can_leave_no_copy_of_the_images(digits, tmp_path, monkeypatch):
@@ -123,7 +128,7 @@ def test_a_kill_can_leave_no_copy_of_the_images(digits, tmp_path, monkeypatch):
 
 def test_a_worker_whose_main_process_is_killed_in_the_middle_of_a_message_ends_quietly():
     ours, theirs = Pipe()
-    program = f"from fedactive.engines.worker import main; main({theirs.fileno()}, 0)"
+    program = f"from fedactive.engines.worker import main; main([{theirs.fileno()}], 0)"
     worker = subprocess.Popen(
         [sys.executable, "-c", program], pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True
     )

@@ -127,6 +127,7 @@ def test_runs_in_several_precisions_need_a_choice(store, runs, small):
     (bf16,) = (replace(e, precision="bf16", rounds=4) for e in made)
     store(bf16, [0.6] * 4)
     store(small(runs_dir=runs, rounds=1), [0.5])  # no dataset of the paper's, so no reason to ask
+    store(replace(bf16, precision="tf32", budget="5/client", rounds=1), [0.5])  # nor of its budgets
     begin = "<!-- table: accuracy datasets=cifar10"
     assert "60.00 (1)" in fill(f"{begin} -->\n<!-- end -->", runs_of(runs))
     store(replace(bf16, precision="fp32"), [0.7] * 4)

@@ -157,7 +157,8 @@ def test_bars_of_different_numbers_of_settings_say_so(store, runs, draw):
 
 def test_a_strategy_looks_the_same_by_either_model_but_for_the_dashes():
     by_global, by_local = line_style("badge G"), line_style("badge L")
-    assert (by_global.pop("linestyle"), by_local.pop("linestyle")) == ("-", "--")
+    assert by_global.pop("linestyle") == "-"
+    assert by_local.pop("linestyle")[1]  # lengths of dashes
     assert by_global == by_local
     assert len({line_style(name)["color"] for name in COMPARED}) == 7
     assert line_style("logo")["linewidth"] > 2 * by_local["linewidth"]

@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
-import time
+from functools import partial
 
 import pytest
 
-from fedactive.errors import UserError
 from fedactive.experiment import Experiment
-from fedactive.sites.coordinator import launch
-from fedactive.sites.coordinator.status import read_status
-from fedactive.sites.rehearsal import Rehearsal, wait_for
+from fedactive.sites.rehearsal import Rehearsal
+from support.accidents import Hesitating, assert_no_label_is_lost, run_with_accidents
 
 pytestmark = pytest.mark.skipif(
     "FEDACTIVE_CHAOS" not in os.environ, reason="takes minutes; `make field-chaos` runs it"
@@ -61,17 +58,7 @@ def kill_superlink(rehearsal):
 def kill_coordinator(rehearsal):
     rehearsal.running["coordinator"].kill()
     rehearsal.running["coordinator"].wait()
-    rehearsal.start("coordinator", "coordinator", "serve", str(rehearsal.coordinator.folder))
-
-
-class Hesitating(dict):
-    """What somebody knows, but not before they may answer: people who are quicker than the run leave no phase."""
-
-    may_answer = threading.Event()
-
-    def __getitem__(self, picture):
-        self.may_answer.wait()
-        return super().__getitem__(picture)
+    rehearsal.start_coordinator()
 
 
 # Each of the four in the middle of each phase: three accidents in each AL round.
@@ -96,41 +83,9 @@ def test_the_run_ends_and_no_label_is_lost(tmp_path):
     rehearsal = Rehearsal(tmp_path / "rehearsal", experiment)
     for person in rehearsal.people:
         person.known = Hesitating(person.known)
+    accidents = {phase: partial(accident, rehearsal) for phase, accident in ACCIDENTS.items()}
     with rehearsal:
-        coordinator = rehearsal.coordinator
-        plan = coordinator.keep_plan(PLAN)
-        folder = coordinator.run_folder(plan)
-        results = []
-
-        def insist():
-            """What a person does: give the same command again."""
-            while not results:
-                try:
-                    results.append(launch.run(coordinator, plan))
-                except UserError:
-                    time.sleep(1)
-
-        insisting = threading.Thread(target=insist, daemon=True)
-        insisting.start()
-        for phase, accident in ACCIDENTS.items():
-            wait_for(lambda p=phase: p in str(read_status(folder).phase), phase, 400)
-            accident(rehearsal)
-            if "labelling" in phase:
-                Hesitating.may_answer.set()
-            if "FL round" in phase:
-                Hesitating.may_answer.clear()
-        insisting.join(400)
-        assert results
-        Hesitating.may_answer.set()
-        for person in rehearsal.people:
-            person.stop()
-        for person in rehearsal.people:
-            person.join()
-        for site, person in zip(rehearsal.sites, rehearsal.people, strict=True):
-            store = site.store()
-            labels = store.labels()
-            assert person.answers == {sample: labels.get(sample) for sample in person.answers}
-            assert len(labels) == len(person.answers) > 0
-            store.close()
-    assert results[0].accuracy.notna().all()
-    assert set(results[0].selections["client"]) == {0, 1, 2}
+        result = run_with_accidents(rehearsal, PLAN, accidents)
+        assert_no_label_is_lost(rehearsal)
+    assert result.accuracy.notna().all()
+    assert set(result.selections["client"]) == {0, 1, 2}

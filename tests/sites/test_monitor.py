@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import closing
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from fedactive import __version__
 from fedactive.errors import ConfigurationError
@@ -49,6 +51,9 @@ def test_the_format_is_that_of_prometheus():
         "# TYPE b gauge",
         "b nan",
     ]
+    a, b = text_string_to_metric_families(text)
+    assert [(sample.labels, sample.value) for sample in a.samples] == [({"x": 'q"\\\n'}, 1.5), ({}, 2)]
+    assert math.isnan(b.samples[0].value)
 
 
 def test_a_coordinator_says_how_it_and_its_runs_are(coordinator, ask):
@@ -78,6 +83,9 @@ def test_a_coordinator_says_how_it_and_its_runs_are(coordinator, ask):
         'fedactive_site_sent_bytes{run="a-run",site="north"} 10.0',
     ):
         assert line in answer.text.splitlines()
+    read = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert read["fedactive_dropped"].type == "counter"
+    assert {sample.labels["site"] for sample in read["fedactive_site_online"].samples} == {"north", "south"}
 
 
 def test_a_site_says_whether_it_is_connected_and_no_names(site, ask):

@@ -10,8 +10,8 @@ from support.browser import Browser
 FILE = Path(__file__).parent / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CHECK = """
-const [rules, done] = arguments;
-axe.run(document, {runOnly: rules, resultTypes: ["violations"]}).then(result => done(result.violations.map(
+const [only, done] = arguments;
+axe.run(document, {runOnly: only, resultTypes: ["violations"]}).then(result => done(result.violations.map(
   ({id, help, nodes}) => `${id}: ${help}: ${nodes.map(node => node.html.slice(0, 200)).join(" | ")}`)));
 """
 
@@ -26,9 +26,10 @@ def source() -> str:
     return FILE.read_text()
 
 
-def faults(browser: Browser) -> list[str]:
-    """What is wrong with the page on the screen, by WCAG 2.2 A and AA."""
+def faults(browser: Browser, colours: bool = False) -> list[str]:
+    """What is wrong with the page on the screen, by WCAG 2.2 A and AA; or with its colours alone."""
     browser.run(source())
-    found = browser.call("POST", f"{browser.session}/execute/async", {"script": CHECK, "args": [RULES]})
+    only = ["color-contrast", "link-in-text-block"] if colours else RULES
+    found = browser.call("POST", f"{browser.session}/execute/async", {"script": CHECK, "args": [only]})
     assert isinstance(found, list)
     return found

@@ -16,7 +16,7 @@ from fedactive.sweep.crew import Crew
 
 @pytest.fixture
 def crew(tmp_path):
-    crew = Crew(2, (), tmp_path / "crew.log")
+    crew = Crew(["fedactive.sweep.crew", 2], tmp_path / "crew.log")
     yield crew
     crew.dismiss()
 
@@ -69,7 +69,7 @@ def test_an_engine_that_was_closed_is_not_used_again(small, digits, monkeypatch)
 def test_what_a_plugin_prints_is_no_answer(tmp_path, small):
     plugin = tmp_path / "talkative.py"
     plugin.write_text("print('hello')")
-    crew = Crew(1, [plugin], tmp_path / "crew.log")
+    crew = Crew(["fedactive.sweep.crew", 1, plugin], tmp_path / "crew.log")
     turn = crew.start(
         configured(small(strategy="random", rounds=1, fl_rounds=1, runs_dir=tmp_path), tmp_path)
     )

@@ -36,6 +36,38 @@ def test_work_is_counted_by_hand(two):
     assert round_work(thinned, 1).trained == 100 * 5 * 10 * 254  # 10% of 25,400
 
 
+@pytest.mark.parametrize(
+    ("strategy", "trained", "passes"),
+    [
+        ("ifal", 500, 3),  # the global model, the client's last and the distilled one, which is trained
+        ("tmfal", 0, 1 + 2 * 20),  # beside the global model twenty checkpoints of two models
+        ("chase", 0, 5),  # one model for each local epoch
+        ("fairfal", 50, 2),
+    ],
+)
+def test_the_work_of_newer_queries_is_counted(two, strategy, trained, passes):
+    random = two[0]
+    asked = replace(random, strategy=strategy, selector="auto")
+    test = 10 * 10_000 if strategy == "fairfal" else 0  # of the local-only models
+    query = Work(trained * 2500, passes * 47_500 + test)
+    assert round_work(asked, 2) == round_work(random, 2).plus(query)
+
+
+def test_the_trial_mixes_images_where_the_objective_does(two, monkeypatch):
+    pools = []
+
+    class Watched(Simulation):
+        def train(self, server, al_round, fl_round, participants):
+            pools.extend(len(client.unlabelled) for client in self.members)
+            return super().train(server, al_round, fl_round, participants)
+
+    monkeypatch.setattr(module, "Simulation", Watched)
+    monkeypatch.setattr(module, "SAMPLES_PER_CLIENT", 8)
+    monkeypatch.setattr(module, "TEST_IMAGES", 8)
+    measure_speed(replace(two[0], workers=1, objective="kcfu"), seconds=0.0)
+    assert set(pools) == {8}
+
+
 def test_the_first_round_counts_once(two):
     (total,) = remaining_work(two).values()
     assert total.trained == 500 * 2500 + 2 * 500 * 5000 + 50 * 2500

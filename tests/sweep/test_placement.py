@@ -114,13 +114,8 @@ class FakeCrew:
 
     alive = True
 
-    def __init__(self, threads, plugins, log, variables):
-        self.threads, self.log, self.gpu, self.ended = (
-            threads,
-            log.name,
-            variables["CUDA_VISIBLE_DEVICES"],
-            None,
-        )
+    def __init__(self, program, log, variables):
+        self.threads, self.log, self.gpu = program[1], log.name, variables["CUDA_VISIBLE_DEVICES"]
 
     def start(self, config):
         return FakeTurn(self)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import global_emd_in, local_emd_in
+from fedactive.files import expand_home
 from fedactive.record.finding import runs_in
 from fedactive.record.schema import METRICS
-from fedactive.record.stored import StoredRun
+from fedactive.record.stored import DEFAULTS, StoredRun
 
 FACTS = ("hardware", "software", "started", "finished")
 
@@ -20,13 +21,14 @@ def load_results(folder: str | Path) -> pd.DataFrame:
 
     The columns are `run`, all settings, hardware, software and dates; then `al_round`, `labelled` (samples)
     and `labelled_percent`, `accuracy` (percent), the other metrics, `local_emd` and `global_emd` of all
-    labels so far, and `seconds` of the round. What an older version did not record is missing (NaN or None).
+    labels so far, and `seconds` of the round. What an older version did not record is missing (NaN or None);
+    a setting that it did not know has its default.
     """
-    return pd.DataFrame([row for run in runs_in(Path(folder)).runs for row in _rows(run)])
+    return pd.DataFrame([row for run in runs_in(expand_home(folder)).runs for row in _rows(run)])
 
 
 def _rows(run: StoredRun) -> list[dict[str, object]]:
-    constant = {"run": run.name, **run.settings, **{fact: run.facts.get(fact) for fact in FACTS}}
+    constant = {"run": run.name, **DEFAULTS, **run.settings, **{fact: run.facts.get(fact) for fact in FACTS}}
     return [
         constant
         | {"al_round": r.al_round, "labelled": r.labelled, "labelled_percent": run.percent_labelled(r)}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from fedactive.analysis.diversity import Counts
-from fedactive.captions import setting_labels, strategy_label
+from fedactive.analysis.selection import check_settings, has_settings, wanted_settings
+from fedactive.captions import setting_labels, strategy_label, varied_settings
 from fedactive.errors import RunError
 from fedactive.record.finding import find_runs
 from fedactive.record.schema import METRICS
@@ -31,10 +32,17 @@ class Runs:
     queried: dict[str, Counts]  # labels by AL round, client and class, of the runs where they are known
     seconds: pd.DataFrame  # by `run, al_round`, a column per phase
     skipped: Skipped  # what is not in the tables
+    varied: tuple[str, ...] = ()  # the settings, besides strategy and seed, in which runs differ
 
 
-def read_runs(paths: Sequence[str | Path]) -> Runs:
-    """Read run folders, folders of run folders, and folders of exported results."""
+def read_runs(paths: Sequence[str | Path], where: Sequence[str] = (), by: Sequence[str] = ()) -> Runs:
+    """Read run folders, folders of run folders, and exported results.
+
+    `where` keeps the runs with these settings, as in `dataset=svhn,cifar10`. Settings in `by` belong to the
+    strategy's name in place of the setting's: `by=["algorithm"]` compares algorithms.
+    """
+    wanted = wanted_settings(where)
+    check_settings(by)
     found, skipped = find_runs(paths)
     unfinished = [run for run in found if not run.finished]
     skipped += [run.remark(UNFINISHED + (TO_RESUME if run.has_folder else "")) for run in unfinished]
@@ -42,14 +50,17 @@ def read_runs(paths: Sequence[str | Path]) -> Runs:
     skipped += copies + conflicts
     if not kept:
         raise RunError(f"there is no finished run to read: {summarise(skipped)}")
-    runs = _by_name(kept.values())
-    configuration = _configuration(runs)
+    runs = _by_name(run for run in kept.values() if has_settings(run, wanted))
+    if not runs:
+        raise RunError(f"none of the {len(kept)} finished runs has {' and '.join(where)}")
+    configuration = _configuration(runs, by)
     return Runs(
         configuration=configuration,
         curves=_curves(runs, configuration),
         queried={name: run.queried for name, run in runs.items() if run.queried.size},
         seconds=_seconds(runs),
         skipped=skipped,
+        varied=tuple(varied_settings([dict(run.identity) for run in runs.values()], by)),
     )
 
 
@@ -69,14 +80,14 @@ def _seconds(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
     return pd.DataFrame(list(found.values()), index=index)
 
 
-def _configuration(runs: Mapping[str, StoredRun]) -> pd.DataFrame:
+def _configuration(runs: Mapping[str, StoredRun], by: Sequence[str]) -> pd.DataFrame:
     settings = [DEFAULTS | run.settings for run in runs.values()]
-    labels = setting_labels([dict(run.identity) for run in runs.values()])
+    labels = setting_labels([dict(run.identity) for run in runs.values()], by)
     names = dict.fromkeys(name for given in settings for name in given)
     rows = [
         {
             "run": name,
-            "label": strategy_label(given),
+            "label": strategy_label(given, by),
             "setting": setting,
             **{field: given.get(field) for field in names},
             "folder": str(run.where) if run.has_folder else None,

@@ -58,6 +58,12 @@ def exact_threshold(n: int) -> float:
     return float(scipy.special.stdtrit(n - 1, 1 - SIGNIFICANCE / 2))
 
 
+def winning(threshold: float | None = None) -> str:
+    """Say what it means to win, for whoever looks at a penalty matrix."""
+    limit = "the exact two-sided 5% value for its seeds" if threshold is None else f"{threshold:g}"
+    return f"A strategy wins over another in an AL round if its paired t-score over it is above {limit}."
+
+
 class WinningRate(NamedTuple):
     rate: float  # 0 if there was no test
     rounds: int  # R: the AL rounds in which the two have at least two seeds in common

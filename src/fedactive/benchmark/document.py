@@ -19,7 +19,7 @@ import pandas as pd
 from fedactive.analysis.document import fill_blocks
 from fedactive.analysis.markdown import to_markdown
 from fedactive.benchmark.points import read_points
-from fedactive.benchmark.published import LIMIT, beside_published
+from fedactive.benchmark.published import beside_published
 from fedactive.benchmark.sections import as_markdown, sections_of
 from fedactive.benchmark.suite import PUBLISHED, Entry, find_suite, shipped_suites
 from fedactive.benchmark.verdict import Verdict
@@ -40,6 +40,8 @@ MODELS = {
     "epochs": "the client's weights after each epoch of its last local training, kept by the client",
     "distilled": "a model distilled from the global one on the client's own labels at each query",
 }
+
+BEYOND = "Bold is a difference beyond the limit, within which 95% of differences between equals would lie."
 
 
 class Filler:
@@ -76,9 +78,8 @@ class Filler:
             text = f"{head}\n{as_markdown(sections_of(verdict))}"
         beside = beside_published(verdict)
         if len(beside):
-            limit = f"Bold is a difference of more than {LIMIT:g} points."
             text += f"\n#### Published numbers\n\n{to_markdown(beside)}"
-            text += f"\n{limit}\n" if "ours" in beside else ""
+            text += f"\n{BEYOND}\n" if "ours" in beside else ""
         return text
 
     def methods(self, words: list[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedactive.analysis.latex import escape, latex_table
 from fedactive.analysis.markdown import to_markdown
 from fedactive.benchmark.suite import BASELINE
 from fedactive.benchmark.verdict import Verdict
@@ -163,27 +164,12 @@ def as_markdown(sections: list[Section], level: int = 4) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-SPECIAL = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "×": r"$\times$"}
-
-
 def as_latex(sections: list[Section]) -> str:
-    """Write tables for a paper, with rules of the package booktabs."""
-
-    def escape(text: str) -> str:
-        return "".join(SPECIAL.get(letter, letter) for letter in text)
-
+    """Write tables for a paper; what has none is a comment."""
     parts = []
     for title, table, note in sections:
-        if not len(table):
-            parts.append(f"% {title}: {note}")
-            continue
-        rows = [
-            " & ".join(escape(str(cell)) for cell in row) + r" \\" for row in table.itertuples(index=False)
-        ]
-        head = " & ".join(escape(str(column)) for column in table.columns) + r" \\"
-        body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-        columns = "l" + "r" * (table.shape[1] - 1)
-        begin = [r"\begin{table}", r"\centering", rf"\caption{{{escape(title)}. {escape(note)}}}"]
-        tabular = [rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"]
-        parts.append("\n".join([*begin, *tabular, r"\end{table}"]))
+        rows = [[escape(str(cell)) for cell in row] for row in table.itertuples(index=False)]
+        columns = [str(column) for column in table.columns]
+        made = latex_table(f"{title}. {note}", columns, [("", rows)]) if rows else f"% {title}: {note}"
+        parts.append(made)
     return "\n\n".join(parts) + "\n"

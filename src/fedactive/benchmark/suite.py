@@ -46,6 +46,13 @@ PUBLISHED = (
     "chase",
     "bald",
 )
+# What each item of a list is.
+OF_LISTS = (
+    ("methods", str, "a method, as text"),
+    ("seeds", int, "a whole number"),
+    ("metrics", str, "a metric, as text"),
+    ("variants", dict, "a table [[variants]] of settings"),
+)
 OF_METHODS = ("method", "strategy", "selector", "strategy_options", "seed")  # no settings of a suite
 
 
@@ -179,6 +186,10 @@ def read_suite(name: str, text: str) -> Suite:
         empty = key in values and not given
         if empty or not isinstance(given, kind) or (required and key not in values):
             raise ConfigurationError(f"suite {name}: {key}", given, allowed)
+    for key, wanted, allowed in OF_LISTS:
+        for given in values.get(key, []):
+            if type(given) is not wanted:
+                raise ConfigurationError(f"suite {name}: {key}", given, allowed)
     for table in (values["settings"], *values.get("variants", [])):
         for key in OF_METHODS:
             if key in table:

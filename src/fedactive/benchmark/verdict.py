@@ -1,32 +1,21 @@
 """Judge methods: ranks, tests of all pairs, the labels that random would need, cost.
 
-Two methods are compared by their areas under the budget curve (the mean accuracy on the way), seed by seed in
-every setting, since runs of one seed share clients, first labels and initial weights. These paired
-differences go through one exact t-test per pair of methods, and Holm's method corrects for all pairs.
+Two methods are compared by their areas under the budget curve (the mean accuracy on the way): see areas.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedactive.analysis.areas import Rivals, standing, test_areas
 from fedactive.analysis.label_saving import labels_needed
 from fedactive.analysis.ranks import Ranks, rank_methods
-from fedactive.analysis.significance import paired_tests
 from fedactive.benchmark.points import areas, mean_scores
 from fedactive.benchmark.suite import BASELINE, Suite
-
-
-class Rivals(NamedTuple):
-    """How a method stands to the others of a suite."""
-
-    better: list[str]  # than these
-    worse: list[str]
-    undecided: list[str]
 
 
 @dataclass(frozen=True)
@@ -69,24 +58,11 @@ class Verdict:
     @cached_property
     def tests(self) -> pd.DataFrame:
         """Test all pairs: `i, j, n` differences, `mean_difference` (i minus j), `p_holm`, `significant`."""
-        paired = self.areas["setting"].astype(str) + "/" + self.areas["seed"].astype(str)
-        curves = self.areas.assign(strategy=self.areas["method"], seed=paired, al_round=1, labelled=1.0)
-        curves = curves.rename(columns={"area": "accuracy"}).drop(columns=["setting", "method"])
-        return paired_tests(curves)
+        return test_areas(self.areas.rename(columns={"method": "strategy"}))
 
     def standing(self, method: str) -> Rivals:
         """Say which methods this one is significantly better and worse than, in the order of ranks."""
-        better, worse = set(), set()
-        decided: list[Any] = list(self.tests[self.tests["significant"]].itertuples())
-        for test in decided:
-            winner, loser = (test.i, test.j) if test.mean_difference > 0 else (test.j, test.i)
-            if winner == method:
-                better.add(loser)
-            elif loser == method:
-                worse.add(winner)
-        others = [name for name in self.methods if name != method]
-        undecided = [name for name in others if name not in better | worse]
-        return Rivals([n for n in others if n in better], [n for n in others if n in worse], undecided)
+        return standing(self.tests, method, self.methods)
 
     def sentence(self, method: str) -> str:
         """Say in one sentence how a method did."""

@@ -14,9 +14,9 @@ import click
 import typer
 
 from fedactive import __version__
-from fedactive.cli import benchmark, coordinator, data, export, new, paper, registries, run, site
+from fedactive.cli import benchmark, coordinator, data, export, new, paper, publish, registries, run, site
 from fedactive.cli.options import FIELD, PAPER, example
-from fedactive.errors import ERROR, UserError, user_message
+from fedactive.errors import ERROR, UserError, plain, user_message
 from fedactive.files import expand_home
 from fedactive.sweep.lifeline import hold_lifeline
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (run.app, export.app, registries.app, new.app, data.app):
+for commands in (run.app, publish.app, export.app, registries.app, new.app, data.app):
     app.add_typer(commands)
 app.add_typer(benchmark.app, name="benchmark", rich_help_panel=PAPER)
 app.add_typer(paper.app, name="paper", rich_help_panel=PAPER)
@@ -67,17 +67,19 @@ def main() -> None:
     """Run a command. Exit with 2 for what was asked wrongly, with 1 for what went wrong."""
     hold_lifeline()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended in good order, as by Ctrl-C
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):  # names of files need not be text
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    warnings.showwarning = lambda message, *_, **__: print(plain(f"warning: {message}"), file=sys.stderr)
     try:
         sys.exit(app(list(map(expand_home_in, sys.argv[1:])), prog_name="fedactive", standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:  # the help has been printed
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        print(usage_message(error), file=sys.stderr)
+        print(plain(usage_message(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except (UserError, OSError) as error:
         sentence = user_message(error)
         if sentence is None:
             raise
-        print(sentence, file=sys.stderr)
+        print(plain(sentence), file=sys.stderr)
         sys.exit(error.exit_code if isinstance(error, UserError) else 1)

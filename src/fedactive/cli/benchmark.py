@@ -43,12 +43,14 @@ Methods = Annotated[
 ]
 Sources = Annotated[
     list[Path] | None,
-    typer.Option("--from", help="Read runs from this folder, of runs or of exported results (repeatable)."),
+    typer.Option(
+        "--from", help="Read runs from here: a folder of run folders, or exported results (repeatable)."
+    ),
 ]
 # Which rows, and in which arithmetic.
 ROWS = (
     flag("methods", str, "Take only these methods, as in 'logo,entropy selector=local'."),
-    flag("seeds", int, "Take so many seeds; the suites have 4.", min=1),
+    flag("seeds", int, "Number of seeds; the suites have 4.", min=1),
 )
 PRECISION = flag("precision", str, "fp32, tf32 or bf16, in place of the suite's.")
 
@@ -141,6 +143,9 @@ def show(
     ] = None,
     latex: Annotated[Path | None, typer.Option(help="Write the tables as LaTeX, too.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write every number as CSV, too.")] = None,
+    pdf: Annotated[
+        Path | None, typer.Option(help="Draw the ranks and the learning curves of all settings, too.")
+    ] = None,
     **flags: Any,
 ) -> None:
     """Print the verdict of a suite: ranks, accuracy by budget, decided pairs, labels saved, cost.
@@ -151,6 +156,7 @@ def show(
     chosen = chosen_suite(suite, method, flags)
 
     from fedactive.analysis.cd_diagram import draw_critical_difference
+    from fedactive.benchmark.pictures import as_pdf
     from fedactive.benchmark.points import read_points
     from fedactive.benchmark.sections import as_latex, sections_of
     from fedactive.benchmark.suite import Entry
@@ -168,11 +174,10 @@ def show(
     for text in method or ():
         print(verdict.sentence(Entry.read(text).label))
     if output is not None:
-        if not verdict.ranked or not verdict.ranks.critical_difference > 0:
-            why = "two methods with runs at two budgets are needed"
-            raise RunError(f"there are no ranks to draw: {why}")
         draw_critical_difference(verdict.ranks, f"suite {chosen.name}", output)
         print(output)
+    if pdf is not None:
+        write_output(pdf, as_pdf(verdict))
     if latex is not None:
         write_output(latex, as_latex(sections).encode())
     if csv is not None:

@@ -61,7 +61,7 @@ def serve(
         float, typer.Option(help="Minutes without an answer after which a site is stalled.", min=0.1)
     ] = 30.0,
 ) -> None:
-    """Serve the sites until Ctrl-C. Runs that were going on go on."""
+    """Serve the sites until Ctrl-C. Runs that were interrupted continue."""
     from fedactive.sites.coordinator import serve as serving
     from fedactive.sites.coordinator.folder import Coordinator
     from fedactive.sites.coordinator.overview.app import create_app

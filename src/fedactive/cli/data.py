@@ -102,7 +102,7 @@ def embed(
 ) -> None:
     """Write the features of a dataset's images by a backbone, as a file that --dataset takes.
 
-    What is stopped goes on where it was when the same command is given again.
+    If it is stopped, the same command goes on where it was.
     """
     load_plugins(plugin)
     experiment = Experiment.from_values({name: text for name, text in flags.items() if text is not None})

@@ -26,7 +26,7 @@ def export(
     data_dir: MovedData = None,
     plugin: Plugins = None,
 ) -> None:
-    """Write the model of a run as one file, and a card about it beside that.
+    """Write the model of a run as one file, with a model card beside it.
 
     The file holds all that is done to an image, the backbone included: pixels in, probabilities out. It is
     compared with the model on test images before it is written.

@@ -17,8 +17,9 @@ import typer
 
 from fedactive.backbones.find import KINDS_OF_FILES
 from fedactive.data.catalog import DATASETS
-from fedactive.errors import ConfigurationError
+from fedactive.errors import ConfigurationError, plain
 from fedactive.experiment import Experiment
+from fedactive.files import load_toml
 from fedactive.options import Option, options_of
 from fedactive.registry import AUGMENTATIONS, BACKBONES, METHODS, STRATEGIES, Registry, load_plugin
 
@@ -53,19 +54,20 @@ Plugins = Annotated[
 Fresh = Annotated[
     bool,
     typer.Option(
-        "--fresh", help="Begin runs anew that other data or plugins began; their folders go to .outdated."
+        "--fresh",
+        help="Start runs again whose data or plugin has changed since; their old folders move to .outdated.",
     ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Do so many runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
+    typer.Option(help="Number of runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
 ]
 On = Annotated[
     str,
     typer.Option(
         "--on",
-        help="Do the runs here, or on ray: a cluster (RAY_ADDRESS), or a Ray of its own.",
+        help="Where to run: here, or ray, which is the cluster at RAY_ADDRESS or a Ray of its own.",
         autocompletion=completion(("here", "ray")),
     ),
 ]
@@ -79,7 +81,7 @@ def name_argument(help: str, names: Iterable[str]) -> Any:
 def print_remarks(kind: str, remarks: Iterable[tuple[Path, str]]) -> None:
     """Print what is to be said of files on standard error, as in `skipped: PATH: why`."""
     for path, what in remarks:
-        print(f"{kind}: {path}: {what}", file=sys.stderr)
+        print(plain(f"{kind}: {path}: {what}"), file=sys.stderr)
 
 
 def load_plugins(paths: Sequence[Path] | None) -> None:
@@ -89,17 +91,15 @@ def load_plugins(paths: Sequence[Path] | None) -> None:
 
 def read_config(path: Path | None) -> str:
     """Return the text of a TOML file; an empty one if there is none."""
-    import tomllib
-
     if path is not None and not path.is_file():
         raise ConfigurationError("config", str(path), "a TOML file that exists")
     try:
         text = path.read_text(encoding="utf-8-sig") if path else ""  # Windows may begin it with a mark
-        tomllib.loads(text)
+        load_toml(text)
         return text
     except UnicodeDecodeError:
         raise ConfigurationError("config", str(path), "a TOML file, which is text") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigurationError(
             "config", str(path), f"a TOML file of `name = value` lines; {error}"
         ) from None

@@ -128,9 +128,10 @@ def show(
     **flags: Any,
 ) -> None:
     """Print a table: the paper's number, ours, the difference, and whether theirs lies in our interval."""
+    from fedactive.analysis.significance import winning
     from fedactive.cli.paper_hints import explain_missing, warn_of_unequal
     from fedactive.cli.tables import print_paper_table
-    from fedactive.paper.comparison import settings_with_runs
+    from fedactive.paper.comparison import EXACT, limit_of, settings_with_runs
     from fedactive.paper.precision import shared_precision
     from fedactive.paper.reproduce import show as show_table
     from fedactive.record.archive import Archive
@@ -145,7 +146,10 @@ def show(
         print_paper_table(table, TABLES[name])
     elif len(table) > 1:
         settings = settings_with_runs(Archive(runs, seeds), **changes)
-        print_paper_table(table, f"who beats whom, over {max(settings.values())} of the paper's 38 settings")
+        print_paper_table(
+            table, f"who wins over whom, over {max(settings.values())} of the paper's 38 settings"
+        )
+        print(f"Rows win, columns lose. {winning(limit_of(flags['threshold'] or EXACT))}")
         warn_of_unequal(settings)
     if (len(table) == 1) if matrix else (table["seeds"].sum() == 0):
         print(explain_missing(name, source, runs, rows, changes), file=sys.stderr)
@@ -171,7 +175,7 @@ def figure(
     source: Source = RUNS,
     data_dir: DataDir = Path("data"),
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if the picture there is another.")
+        bool, typer.Option("--check", help="Write nothing; fail if the picture that is there differs.")
     ] = False,
     **flags: Any,
 ) -> None:
@@ -209,7 +213,9 @@ def figure(
 
 @app.command(epilog=example("fedactive paper export runs -o results"))
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, folders of run folders, or exported results.")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write results into this folder, or .parquet file.")
     ] = Path("results"),

@@ -23,16 +23,16 @@ FigureName = Annotated[str, name_argument(f"One of {', '.join(FIGURES)}.", FIGUR
 Source = Annotated[
     Path,
     typer.Option(
-        "--from", help="Read runs from this folder of run folders or of exported results, or file of these."
+        "--from", help="Read runs from here: a folder of run folders, or exported results (folder or file)."
     ),
 ]
 
-SEEDS = flag("seeds", str, "Take only the first so many seeds, as in 4, or those from and to, as in 5-16.")
+SEEDS = flag("seeds", str, "Take only these seeds: 4 is the first four, 5-16 is from 5 to 16.")
 THRESHOLD = flag(
     "threshold",
     str,
-    "When a t-score is a win: exact for the number of seeds, or paper, which has 2.776. For penalty, bars, "
-    "observation.",
+    "From which t-score on a strategy wins: exact for the number of seeds, or paper, which is 2.776. For "
+    "penalty, bars and observation.",
 )
 # Which rows of a table: of `run` and `show`.
 ROWS = (

@@ -115,16 +115,19 @@ def compare(
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive demo"))
 def demo(
     runs_dir: Annotated[Path, typer.Option(help="Make the demo's folder in this one.")] = Path("runs"),
+    open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
 ) -> None:
     """Watch LoGo, Entropy and Random learn side by side (about a minute, no download)."""
     from fedactive.cli.demo import demo as run_demo
 
-    run_demo(runs_dir)
+    run_demo(runs_dir, open_report)
 
 
 @app.command(rich_help_panel=LABORATORY, epilog=example("fedactive report runs -o report.html"))
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, folders of them, or of exported results.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, folders of run folders, or exported results.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write this page.")] = Path("report.html"),
     data_dir: Annotated[Path | None, typer.Option(help="Take pictures from datasets in this folder.")] = None,
 ) -> None:

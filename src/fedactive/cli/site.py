@@ -115,7 +115,7 @@ def log(
     folder: Folder,
     since: Annotated[datetime | None, typer.Option(help="Leave out what was before this time (UTC).")] = None,
 ) -> None:
-    """Print who signed in or failed to, saw and answered what, and when, as CSV.
+    """Print as CSV who signed in (or failed to), who saw and who answered what, and when.
 
     Times are UTC. The log only grows, and stays in the site's labels.sqlite. This works while the site is
     serving.

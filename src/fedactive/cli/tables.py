@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fedactive.analysis.curves import axis_of, mean_curves
 from fedactive.experiment import LAST_FL_ROUNDS
+from fedactive.record.run_reader import read_run
 from fedactive.record.state import divergence
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def print_whole(table: Table) -> None:
 
 def print_result(result: RunTables) -> None:
     """Print the accuracy by AL round, and where the run folder is."""
+    read_run(result.folder)  # if it ended earlier, its tables may be damaged by now
     metrics = result.metrics
     labelled = metrics.groupby("al_round")["labelled"].first().to_dict()
     table = Table("AL round", "labelled", "test accuracy")
@@ -78,7 +80,24 @@ def print_section(title: str, frame: pd.DataFrame, note: str) -> None:
 
 
 def print_paper_table(frame: pd.DataFrame, title: str) -> None:
-    """Print a table of `fedactive paper show`, narrower than as CSV."""
+    """Print a table of `fedactive paper show`, one for each dataset, without the rows that have no runs.
+
+    If none has, the paper's numbers are shown.
+    """
+    made = frame[frame["seeds"] > 0] if "seeds" in frame.columns else frame  # who beats whom has no such rows
+    shown = made if len(made) else frame
+    if "dataset" not in shown.columns:
+        print_rows(shown, title)
+    else:
+        Console().print(Text(title))
+        for dataset, part in shown.groupby("dataset", sort=False):
+            print_rows(part.drop(columns="dataset"), str(dataset))
+    if 0 < len(made) < len(frame):
+        print(f"({len(frame) - len(made)} rows have no runs: not shown here, but in the file that -o writes)")
+
+
+def print_rows(frame: pd.DataFrame, title: str) -> None:
+    """Print rows of a paper's table, narrower than as CSV."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     shown = join_mean_and_spread(frame) if "ours" in frame.columns else frame
     for column in shown.columns:

@@ -13,18 +13,19 @@ from fedactive.data.catalog import DatasetCard, OfficialFile
 from fedactive.data.checksum import is_official
 from fedactive.data.loader import find_card, not_official, places
 from fedactive.errors import DataError, UserError
+from fedactive.files import expand_home
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-def download(name: str, data_dir: Path, progress: Progress | None = None) -> str:
+def download(name: str, data_dir: str | Path, progress: Progress | None = None) -> str:
     """Download the official files of a dataset below `data_dir`; return a sentence that says what was done.
 
     Files that are already official stay; others of the same name are replaced. If anything goes wrong, no
     partial file is left under the name of a dataset's file.
     """
-    card = find_card(name)
+    card, data_dir = find_card(name), expand_home(data_dir)
     if not card.layouts:
         return f"{name} comes with the package, there is nothing to download"
     for layout, folder in places(card, data_dir):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
-from fedactive.data.pictures import FORMATS, GREY
+from fedactive.data.pictures import FORMATS, GREY, is_too_large
 from fedactive.data.upright import SIDEWAYS, read_orientation
 from fedactive.errors import DataError, RunError
 from fedactive.files import cache_folder, write_atomically
@@ -77,6 +77,8 @@ def read_facts(path: Path) -> FileFacts | str:
     try:
         content = path.read_bytes()
         with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            if is_too_large(image):
+                return "it is too large"
             if image.mode == "F":
                 return "its pixels are real numbers, expected 8 or 16 bits"
             width, height = image.size

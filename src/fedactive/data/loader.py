@@ -18,7 +18,7 @@ from fedactive.data.readers import Parts
 from fedactive.data.report import Report, say_nothing
 from fedactive.data.soundness import form, guarded, join, require_sound
 from fedactive.errors import DataError, unknown_name
-from fedactive.files import quote
+from fedactive.files import expand_home, quote
 
 
 class DataWarning(UserWarning):
@@ -44,7 +44,7 @@ class FileReport:
 
 def load(
     name: str,
-    data_dir: Path,
+    data_dir: str | Path,
     sha256: str = "",
     image_size: int = 0,
     test_share: float = TEST_SHARE,
@@ -55,6 +55,7 @@ def load(
     The name may be the path of the user's own; `sha256`, if given, must match its content.
     Image files are decoded at `image_size`; without it all must have one size.
     """
+    data_dir = expand_home(data_dir)
     if is_own_file(name):
         return find_own(name, data_dir, sha256, test_share).load(image_size, report)
     card = find_card(name)
@@ -76,8 +77,9 @@ def load(
     return _dataset(card, parts)
 
 
-def check(name: str, data_dir: Path) -> list[FileReport]:
+def check(name: str, data_dir: str | Path) -> list[FileReport]:
     """Check every file of a dataset, also after a bad one; a built-in dataset has no files."""
+    data_dir = expand_home(data_dir)
     if is_own_file(name):
         return [_check_own_data(name, find_own(name, data_dir))]
     card = find_card(name)

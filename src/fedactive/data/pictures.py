@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from fedactive.data.deep import Deep, Window
 from fedactive.data.upright import read_orientation, turn
 
 BETWEEN_SITES = ("PNG", "JPEG")  # the formats of pictures that a site shows to people, beside DICOM
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such images are refused here
 Image.init()
 # All that Pillow reads, but for programs that draw and for what it only recognises.
 FORMATS = tuple(sorted(set(Image.OPEN) - {"EPS", "WMF", "MPEG", "BUFR", "GRIB", "HDF5"}))
@@ -67,6 +69,8 @@ def see_file(
         if dicom.is_dicom(head):
             return dicom.see_dicom(file)
         with Image.open(file, formats=tuple(formats)) as image:
+            if is_too_large(image):
+                return "it is too large"
             image.load()
             turned = turn(image, read_orientation(image))
             return deep.of_png(turned) if turned.mode.startswith("I") else _with_colours(turned)
@@ -79,6 +83,12 @@ def see_file(
         return "it is too large"
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
         return f"it cannot be decoded ({str(error).splitlines()[0] if str(error) else 'damaged'})"
+
+
+def is_too_large(image: Image.Image) -> bool:
+    """Return whether Pillow takes it for a bomb; of one up to twice its limit it would only warn."""
+    limit = Image.MAX_IMAGE_PIXELS
+    return limit is not None and image.width * image.height > limit
 
 
 def is_picture(path: Path) -> bool:

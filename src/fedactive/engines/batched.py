@@ -24,7 +24,7 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines.branches import STREAMS, BranchStack
 from fedactive.engines.engine import Engine
 from fedactive.engines.kernel_stack import KernelStack
-from fedactive.engines.layout import Layout
+from fedactive.engines.layout import RowLayout
 from fedactive.engines.lessons import places
 from fedactive.engines.plan import plan_steps
 from fedactive.engines.stack import Stack
@@ -61,7 +61,7 @@ class BatchedEngine(Engine):
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
             # Kernels count all clients' parameters in 32 bits.
-            countable = (2**31 - 1) // Layout.of(self.model.named_parameters()).length
+            countable = (2**31 - 1) // RowLayout.of(self.model.named_parameters()).length
             self.widest = max(1, min(WIDEST, countable, self.count_fitting(free // 2)))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
@@ -127,7 +127,7 @@ class BatchedEngine(Engine):
 
     def count_fitting(self, memory: int) -> int:
         """Compute how many clients fit into this many bytes, by the formulas above."""
-        weights = Layout.of(self.model.named_parameters()).length * 4 * 5
+        weights = RowLayout.of(self.model.named_parameters()).length * 4 * 5
         if issubclass(self.kind, KernelStack):
             shape, batch = self.spec.input_shape, self.recipe.batch_size
             fitting = memory // (weights + batch * self.kind.bytes_per_image(self.model, shape, self.recipe))

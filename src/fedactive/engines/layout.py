@@ -15,7 +15,7 @@ ALIGNMENT = 64  # elements: every tensor begins at an address that wide loads ca
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The position of each tensor in a row."""
 
     places: dict[str, tuple[int, torch.Size]]
@@ -23,13 +23,13 @@ class Layout:
     turned: frozenset[str] = frozenset()  # those whose first axis is innermost: filters of one channel each
 
     @staticmethod
-    def of(tensors: Iterable[tuple[str, Tensor]], turned: Iterable[str] = ()) -> Layout:
+    def of(tensors: Iterable[tuple[str, Tensor]], turned: Iterable[str] = ()) -> RowLayout:
         places: dict[str, tuple[int, torch.Size]] = {}
         end = 0
         for name, value in tensors:
             places[name] = (end, value.shape)
             end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
-        return Layout(places, end, frozenset(turned))
+        return RowLayout(places, end, frozenset(turned))
 
     def view(self, rows: Tensor, name: str) -> Tensor:
         """View the tensor of that name in a row or, with clients in front, in all rows; channels last."""

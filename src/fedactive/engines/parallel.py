@@ -6,10 +6,13 @@ it gives exactly the sequential engine's result.
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -46,24 +49,26 @@ class ParallelEngine(Engine):
 
     def __init__(self, spec: ModelSpec, dataset: Dataset, recipe: Recipe, workers: int) -> None:
         super().__init__(spec, dataset, recipe, torch.device("cpu"))
-        self.workers: list[tuple[Connection, subprocess.Popen[bytes]]] = []
+        self.workers: list[Connection] = []
+        theirs: list[Connection] = []
+        for _ in range(workers):
+            ours, its = Pipe()
+            self.workers.append(ours)
+            theirs.append(its)
+        pipes = [pipe.fileno() for pipe in theirs]
         with open_file_of(dataset.train_inputs) as file:
-            for _ in range(workers):
-                ours, theirs = Pipe()
-                program = (
-                    f"from fedactive.engines.worker import main; main({theirs.fileno()}, {file.fileno()})"
-                )
-                process = subprocess.Popen(
-                    [sys.executable, "-c", program],
-                    pass_fds=[theirs.fileno(), file.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    process_group=0,  # Ctrl-C reaches only the main process, which then closes the pipe
-                    env=environment_of_a_child(KEEP_MEMORY),
-                )
-                theirs.close()
-                inputs, plugins = dataset.train_inputs, plugin_files(spec, recipe)
-                ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugins))
-                self.workers.append((ours, process))
+            program = f"from fedactive.engines.worker import main; main({pipes}, {file.fileno()})"
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                pass_fds=[*pipes, file.fileno()],
+                stdin=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C reaches only the main process, which then closes the pipes
+                env=environment_of_a_child(KEEP_MEMORY),
+            )
+        inputs, plugins = dataset.train_inputs, plugin_files(spec, recipe)
+        for ours, its in zip(self.workers, theirs, strict=True):
+            its.close()
+            ours.send((inputs.shape, inputs.dtype, dataset.mean, dataset.std, spec, recipe, plugins))
 
     def train(self, jobs: Sequence[LocalJob]) -> list[LocalResult]:
         for name in {j.objective.name for j in jobs if type(j.objective).__module__ == "__main__"}:
@@ -73,7 +78,7 @@ class ParallelEngine(Engine):
         # The longest jobs first, so that no worker still has a long one when the others are done.
         waiting = sorted(range(len(jobs)), key=lambda i: len(jobs[i].samples))
         busy: dict[Connection, int] = {}
-        free = [pipe for pipe, _ in self.workers]
+        free = list(self.workers)
         try:
             while waiting or busy:
                 while waiting and free:
@@ -95,11 +100,14 @@ class ParallelEngine(Engine):
         return [results[i] for i in range(len(jobs))]
 
     def close(self) -> None:
-        for pipe, process in self.workers:
+        if not self.workers:
+            return
+        for pipe in self.workers:
             pipe.close()
-            process.terminate()  # the result of its current job is not needed
-            process.wait()
         self.workers = []
+        with suppress(ProcessLookupError):  # all have ended
+            os.killpg(self.process.pid, signal.SIGTERM)  # results of current jobs are not needed
+        self.process.wait()
 
 
 def open_file_of(inputs: Tensor) -> IO[bytes]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from fedactive.data.preprocess import Normalise
-from fedactive.engines.layout import Layout
+from fedactive.engines.layout import RowLayout
 from fedactive.engines.lessons import Lessons, places
 from fedactive.engines.plan import Row, has_keys
 from fedactive.federated.augmentation import make_augmentation
@@ -60,7 +60,7 @@ class Stack(ABC):
             for what in ("running_mean", "running_var")
         ]
         self.layout = self.lay_out(model)
-        self.buffer_layout = Layout.of(statistics)
+        self.buffer_layout = RowLayout.of(statistics)
         self.parameters = torch.zeros(width, self.layout.length, device=device)
         self.statistics = torch.zeros(width, self.buffer_layout.length, device=device)
         # What products read: autocast would round the weights in every client's pass, here it is done once.
@@ -91,9 +91,9 @@ class Stack(ABC):
         self.targets = torch.zeros(rows, dtype=torch.long, device=device)
         self.present = torch.zeros(rows, dtype=torch.bool, device=device)
 
-    def lay_out(self, model: Classifier) -> Layout:
+    def lay_out(self, model: Classifier) -> RowLayout:
         """Choose the order of the parameters in memory."""
-        return Layout.of(model.named_parameters())
+        return RowLayout.of(model.named_parameters())
 
     def dtype(self) -> torch.dtype:
         """Return the type of the batch's images."""

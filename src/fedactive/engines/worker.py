@@ -1,17 +1,20 @@
-"""A worker process of the parallel engine.
+"""The worker processes of the parallel engine.
 
-It reads jobs from a pipe and writes results to it until the pipe closes, so it also ends when the main
-process is killed. It is a program of its own, not a multiprocessing child: those import the user's script a
-second time, which breaks every script without a main guard.
+Each reads jobs from a pipe and writes results to it until the pipe closes, so it also ends when the main
+process is killed. They are a program of their own, not multiprocessing children: those import the user's
+script a second time, which breaks every script without a main guard.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import mmap
+import os
 import pickle
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -73,9 +76,17 @@ def serve(pipe: Connection, inputs_file: int) -> None:
             send(pipe, traceback.format_exc())
 
 
-def main(pipe: int, inputs_file: int) -> None:
-    """Run a worker; both arguments are file descriptors."""
+def main(pipes: Sequence[int], inputs_file: int) -> None:
+    """Run one worker for each pipe; all arguments are file descriptors.
+
+    This process serves the first pipe and its copies the others: loading PyTorch takes a second, a copy none.
+    """
     torch.set_num_threads(1)
+    gc.freeze()  # what is never looked at is never copied
+    mine = next((pipe for pipe in pipes[1:] if os.fork() == 0), pipes[0])
+    for pipe in pipes:
+        if pipe != mine:
+            os.close(pipe)  # or it would stay open when its own worker dies
     # The pipe closes when the main process ends or closes the engine, perhaps in the middle of a message.
     with contextlib.suppress(EOFError, OSError):
-        serve(Connection(pipe), inputs_file)
+        serve(Connection(mine), inputs_file)

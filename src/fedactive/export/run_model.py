@@ -28,6 +28,7 @@ from fedactive.models import ModelSpec
 from fedactive.models.classifier import Classifier
 from fedactive.progress import Callback
 from fedactive.record.run_folder import earlier_starts, read_checkpoint
+from fedactive.record.tables import reading
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.moments import from_text
 
@@ -62,7 +63,8 @@ def read_run_model(folder: Path, progress: Callback, data_dir: Path | None = Non
     if (folder / "field.json").exists():
         return from_sites(folder, weights, al_round)
     elsewhere = {"data_dir": data_dir} if data_dir else {}
-    text = (folder / "experiment.toml").read_text(encoding="utf-8")
+    with reading(folder, "experiment.toml") as file:
+        text = file.read_text(encoding="utf-8")
     experiment = Experiment.from_toml(text, runs_dir=folder.parent, device="auto", **elsewhere)
     return from_laboratory(folder, experiment, weights, al_round, progress)
 
@@ -124,7 +126,7 @@ def from_laboratory(
         backbone_options=e.backbone_options,
         features=features,
     )
-    classifier = load_classifier(description, weights)
+    classifier = load_classifier(folder, description, weights)
     some = torch.linspace(0, len(samples) - 1, min(CHECKED, len(samples))).long()
     return RunModel(
         folder=folder,
@@ -174,7 +176,7 @@ def from_sites(folder: Path, weights: Weights, al_round: int) -> RunModel:
         backbone_options=e.backbone_options,
         features=features,
     )
-    classifier = load_classifier(description, weights)
+    classifier = load_classifier(folder, description, weights)
     return RunModel(
         folder=folder,
         experiment=e,
@@ -203,10 +205,15 @@ def read_plan(folder: Path) -> FieldPlan:
     )
 
 
-def load_classifier(description: Description, weights: Weights) -> Classifier:
+def load_classifier(folder: Path, description: Description, weights: Weights) -> Classifier:
     d = description
     model = ModelSpec(d.model, d.seen_by_model, len(d.classes), d.model_options).build()
-    model.load_state_dict(weights)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError:
+        raise RunError(
+            f"{folder}: its experiment.toml and its checkpoint.pt are of different models"
+        ) from None
     return model
 
 

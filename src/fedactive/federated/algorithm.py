@@ -141,6 +141,11 @@ def state_to_device(state: State, device: torch.device) -> State:
     return {group: to_device(tensors, device) for group, tensors in state.items()}
 
 
+def as_control_group(control: Weights) -> State:
+    """Return SCAFFOLD's variates as the group of a state; version 0.1 kept them as the state itself."""
+    return {"control": control} if control else {}
+
+
 def make_algorithm(name: str, options: str = "") -> Algorithm:
     algorithm: Algorithm = ALGORITHMS.make(name, options)
     return algorithm

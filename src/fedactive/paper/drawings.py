@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fedactive.analysis.curves import MARKERS, PALETTE, figure_file
+from fedactive.analysis.curve_pictures import line_look
 from fedactive.analysis.diversity import Counts
+from fedactive.analysis.palette import MARKERS, TINTS, style_of
+from fedactive.analysis.pictures import explain, figure_file, round_ticks
 from fedactive.paper.settings import COMPARED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BASELINES = COMPARED[:-1]  # in their own colours, Random in grey
-LINES = dict(zip(BASELINES, zip((PALETTE[-1], *PALETTE[:5]), MARKERS, strict=False), strict=True))
 COLOURS = "cividis"  # reads the same with any colour vision, and in grey
 
 Imbalance = tuple[float, float]  # rho and alpha
@@ -39,7 +39,7 @@ def draw_observation(gaps: pd.DataFrame, path: Path) -> None:
             axes.plot(
                 part["rho"].map(place),
                 part["gap"],
-                color=PALETTE[i],
+                color=TINTS[i],
                 marker=MARKERS[i],
                 linewidth=2,
                 label=f"α = {format_number(float(str(alpha)))}",
@@ -73,7 +73,7 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
         for (rho, alpha), n in counts.items():
             axes = grid[rows.index(rho), columns.index(alpha)]
             client, label = np.indices(n.shape)
-            axes.scatter(label + 1, client + 1, s=330 * n / most, color=PALETTE[0], linewidths=0)
+            axes.scatter(label + 1, client + 1, s=330 * n / most, color=TINTS[0], linewidths=0)
             axes.set_title(imbalance_title((rho, alpha)))
             axes.set_xticks(range(1, n.shape[1] + 1))
             axes.set_yticks(range(1, n.shape[0] + 1))
@@ -87,10 +87,11 @@ def draw_clients(counts: Mapping[Imbalance, Counts], path: Path) -> None:
         figure.suptitle(f"samples by client and class; the largest disc is {most:,}", fontsize=11)
 
 
-def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
+def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path, winning: str) -> None:
     """Draw Figure 5, from `comparison.penalty_by`: how often the row beats the column; low columns are good.
 
-    Columns name their number of settings where these differ: in few settings there are few defeats.
+    `winning` says below what that means. Columns name their number of settings where these differ: in few
+    settings there are few defeats.
     """
     with figure_file(path, (7 * len(matrices), 6)) as figure:
         grid = figure.subplots(1, len(matrices), squeeze=False)[0]
@@ -102,13 +103,18 @@ def draw_penalty(matrices: Mapping[str, pd.DataFrame], path: Path) -> None:
             axes.axhline(len(matrix) - 1.5, color="white", linewidth=3)  # above the last row, the average
             title = f"in how many of {matrix.attrs['settings']} settings the row beats the column"
             axes.set_title(f"{name}: {title}" if name else title)
+        explain(
+            figure, f"{winning}\nRows win, columns lose. average: how often each of the others wins over it."
+        )
 
 
-def draw_bars(shares: pd.DataFrame, path: Path) -> None:
-    """Draw Figure 4, from `comparison.win_shares`: LoGo's wins in colour, its defeats black and hatched.
+def draw_bars(shares: pd.DataFrame, path: Path, winning: str) -> None:
+    """Draw Figure 4, from `comparison.win_shares`: LoGo's wins, and its defeats in their winner's colour.
 
     n is the number of settings: in the title, or with each name where they differ.
     """
+    from matplotlib.patches import Patch
+
     groups = list(shares.groupby(["category", "value"], sort=False))
     columns = 4
     rows = -(-len(groups) // columns)
@@ -118,8 +124,9 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
         for axes, ((category, value), part) in zip(grid, groups, strict=False):
             part = part.set_index("baseline").reindex(baselines)
             places = np.arange(len(part))
-            axes.bar(places - 0.2, part["win"], 0.4, color=[LINES[name][0] for name in baselines])
-            axes.bar(places + 0.2, part["defeat"], 0.4, color="black", hatch="//", edgecolor="white")
+            rivals = [style_of(name).colour for name in baselines]
+            axes.bar(places - 0.2, part["win"], 0.4, color=style_of("logo").colour)
+            axes.bar(places + 0.2, part["defeat"], 0.4, color=rivals, hatch="//", edgecolor="white")
             axes.set(xlim=(-0.6, len(part) - 0.4), ylim=(0, 100))
             n = part["settings"].fillna(0).astype(int)
             uneven = len(set(n)) > 1
@@ -129,9 +136,13 @@ def draw_bars(shares: pd.DataFrame, path: Path) -> None:
             axes.set_xticks(places, names, rotation=35, ha="right", fontsize=8)
             style_axes(axes)
         for axes in grid[::columns]:
-            axes.set_ylabel("LoGo wins / loses (%)")
+            axes.set_ylabel("share of AL rounds (%)")
         for axes in grid[len(groups) :]:
             axes.set_visible(False)
+        win = Patch(color=style_of("logo").colour, label="LoGo wins")
+        loss = Patch(facecolor="0.5", hatch="//", edgecolor="white", label="LoGo loses: the winner's colour")
+        figure.legend(handles=[win, loss], frameon=False, loc="outside upper center", ncols=2)
+        explain(figure, winning)
 
 
 def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
@@ -171,7 +182,9 @@ def draw_curves(curves: Mapping[str, pd.DataFrame], path: Path) -> None:
             )
             for axes in (left, right):
                 axes.set_xlabel("labelled (% of all samples)")
+                round_ticks(axes, "x", "y")
                 style_axes(axes)
+        explain(figure, "Lines: means over seeds. Dashed: the local-only model chooses (L).")
 
 
 def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
@@ -182,11 +195,11 @@ def mean_over_seeds(by_seed: pd.DataFrame) -> pd.Series:
 def line_style(name: str) -> dict[str, Any]:
     """Return a strategy's colour and marker; a choice by the local-only model is dashed, LoGo is bold."""
     strategy, _, letter = name.partition(" ")
+    look = style_of(f"{strategy} (local)" if letter == "L" else strategy)
+    marked: dict[str, Any] = {"marker": look.marker, "markersize": 5, "linewidth": 1.6}
     if strategy == "logo":
-        return {"color": "black", "linewidth": 3.5, "zorder": 3}
-    colour, marker = LINES[strategy]
-    style = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.6}
-    return style | {"linestyle": "--" if letter == "L" else "-"}
+        marked = {"linewidth": 3.5, "zorder": 3}
+    return marked | line_look(look)
 
 
 def draw_cost(table: pd.DataFrame, path: Path) -> None:
@@ -195,7 +208,7 @@ def draw_cost(table: pd.DataFrame, path: Path) -> None:
     The scale is logarithmic, since machines differ much; a strategy without runs has only the paper's number.
     """
     groups = list(table.groupby("labelled_percent", sort=False))
-    kinds = {"ours": ("here", "o", PALETTE[0], PALETTE[0]), "paper": ("paper", "D", "none", "black")}
+    kinds = {"ours": ("here", "o", TINTS[0], TINTS[0]), "paper": ("paper", "D", "none", "black")}
     with figure_file(path, (5 * len(groups), 5)) as figure:
         grid = figure.subplots(1, len(groups), sharey=True, sharex=True, squeeze=False)[0]
         for axes, (percent, part) in zip(grid, groups, strict=True):
@@ -234,7 +247,7 @@ def draw_agreement(accuracies: pd.DataFrame, path: Path) -> None:
         ends = known[["paper", "ours"]].min().min() - 1, known[["paper", "ours"]].max().max() + 1
         left.plot(ends, ends, color="0.7", linewidth=1, zorder=0)
         for place, (dataset, own) in enumerate(known.groupby("dataset", sort=False)):
-            colour, limit = PALETTE[place], own["limit"].median()
+            colour, limit = TINTS[place], own["limit"].median()
             own = own.assign(place=place + np.linspace(-0.38, 0.38, len(own)))
             right.fill_between(
                 [place - 0.42, place + 0.42], -limit, limit, color="0.9", linewidth=0, zorder=0
@@ -242,14 +255,9 @@ def draw_agreement(accuracies: pd.DataFrame, path: Path) -> None:
             left.scatter([], [], color=colour, label=dataset)
             for name, part in own.groupby("table", sort=False):
                 faces = ["none" if near else colour for near in part["near"]]
-                style = {
-                    "marker": MARKERS[tables.index(name)],
-                    "edgecolors": colour,
-                    "s": 26,
-                    "linewidths": 1,
-                }
-                left.scatter(part["paper"], part["ours"], facecolors=faces, **style)
-                right.scatter(part["place"], part["difference"], facecolors=faces, **style)
+                style = {"marker": MARKERS[tables.index(name)], "edgecolors": colour, "s": 26}
+                left.scatter(part["paper"], part["ours"], facecolors=faces, linewidths=1, **style)
+                right.scatter(part["place"], part["difference"], facecolors=faces, linewidths=1, **style)
         for marker, name in zip(MARKERS, tables, strict=False):
             left.scatter([], [], marker=marker, facecolors="none", edgecolors="black", label=f"table {name}")
         right.axhline(0, color="0.7", linewidth=1, zorder=0)

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-from fedactive.analysis.curves import plot_learning_curves
+from fedactive.analysis.curve_pictures import plot_learning_curves
 from fedactive.analysis.markdown import to_markdown
+from fedactive.analysis.selection import has_settings, wanted_settings
 from fedactive.errors import UserError
-from fedactive.experiment import Experiment
-from fedactive.options import options_of, parse
 from fedactive.record.archive import Archive
 from fedactive.record.stored import StoredRun
 
@@ -29,15 +28,13 @@ OF_A_ROW = ("strategy", "selector", "strategy_options", "first", "seed")
 
 def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.DataFrame:
     """Return the learning curves of the runs that have these settings, `name=value,value`."""
-    wanted: dict[str, list[Any]] = {}
-    for word in words:
-        name, _, values = word.partition("=")
-        wanted[name] = [parse(options_of(Experiment), {name: value})[name] for value in values.split(",")]
+    wanted = wanted_settings(words)
     rows, others = [], set()
     for own in Archive(runs).runs.values():
         for seed, run in own.items():
             settings = dict(run.identity)
-            if any(settings[name] not in values for name, values in wanted.items()):
+            counted = isinstance(settings["budget"], str)  # in labels, not in percent
+            if not counted or not has_settings(run, wanted):
                 continue
             others.add(tuple((name, value) for name, value in settings.items() if name not in OF_A_ROW))
             who = {

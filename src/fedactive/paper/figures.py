@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 
 from fedactive.analysis.diversity import matrices_in
+from fedactive.analysis.significance import winning
 from fedactive.data.loader import load
 from fedactive.errors import RunError, unknown_name
 from fedactive.experiment import Experiment
 from fedactive.laboratory.split import split
 from fedactive.paper import FIGURES
 from fedactive.paper.agreement import all_accuracies
-from fedactive.paper.comparison import EXACT, observation, penalty_by, win_shares
+from fedactive.paper.comparison import EXACT, limit_of, observation, penalty_by, win_shares
 from fedactive.paper.drawings import (
     Imbalance,
     Matrices,
@@ -103,14 +104,14 @@ def bars_figure(request: FigureRequest) -> None:
     shares = win_shares(request.archive, request.threshold, **request.overrides)
     if shares.empty:
         raise NoRunsError("LoGo and a baseline with two seeds in common in any of the 38 settings", "penalty")
-    draw_bars(shares, request.path)
+    draw_bars(shares, request.path, winning(limit_of(request.threshold)))
 
 
 def penalty_figure(request: FigureRequest) -> None:
     matrices = penalty_by(request.category, request.archive, request.threshold, **request.overrides)
     if not matrices:
         raise NoRunsError("any of the 38 settings with two seeds", "penalty")
-    draw_penalty(matrices, request.path)
+    draw_penalty(matrices, request.path, winning(limit_of(request.threshold)))
 
 
 def curves_figure(request: FigureRequest) -> None:

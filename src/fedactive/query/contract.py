@@ -47,6 +47,15 @@ def make_pool(
         heads[model] = (normal(classes, dimensions), normal(classes))
     several = {name: [outputs() for _ in range(MEMBERS)] for name in COMMITTEES}
     labels = torch.randint(classes, (labelled,), generator=torch.Generator().manual_seed(seed))
+    images = torch.randint(256, (n, 1, 4, 4), generator=rng, dtype=torch.uint8)
+    if embeddings is not None:  # which may be those of duplicates
+        images = images[:1].expand(n, -1, -1, -1)
+    weights = {model: (normal(16, classes), normal(16, dimensions)) for model in MODEL_ROLES}
+
+    def infer(model: str, inputs: Tensor) -> Outputs:
+        pixels = inputs.float().flatten(1) / 255
+        return Outputs(*(pixels @ weight for weight in weights[model]))
+
     return Pool(
         n,
         classes,
@@ -55,6 +64,8 @@ def make_pool(
         known.__getitem__,
         heads.__getitem__,
         lambda name: iter(several[name]),
+        inputs=lambda positions: images[positions],
+        infer=infer,
     )
 
 
@@ -143,6 +154,8 @@ def check_contract(strategy: Strategy) -> None:
 
     views = (pool.unlabelled, pool.labelled, pool.head, pool.each)
     pool.unlabelled, pool.labelled, pool.head, pool.each = map(spy, views)
+    infer = pool.infer
+    pool.infer = lambda model, inputs: spy(lambda name: infer(name, inputs))(model)
     summary_of(strategy, pool)
     strategy.select(pool, 5, torch.Generator())
     assert asked <= strategy.needs, f"asked for {sorted(asked)}, declared {sorted(strategy.needs)}"

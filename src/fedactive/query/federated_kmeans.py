@@ -1,7 +1,9 @@
 """k-means of all clients' samples together, of which the server sees sums and counts, never a sample.
 
 A sum of one sample would be that sample. So a client keeps to itself every cluster of which it has fewer than
-SMALLEST samples, in each message: its means at the start, then its sums and counts in each iteration.
+SMALLEST samples, in each message: its means at the start, then its sums and counts in each iteration. That is
+not enough between real sites: if one sample changes its cluster, the difference of two messages is it. There
+the sums would have to be added up without anybody seeing them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedactive.query.cores import each_on_a_core
 from fedactive.query.kernels import cluster_means, kmeans, squared_distances
 
 SMALLEST = 5  # samples of a client in a cluster that it reports
-ITERATIONS = 20  # messages of each client
+ITERATIONS = 10  # messages of each client, at most: clusters of their own are a good start
+STILL = 0.01  # it ends when an iteration moves the centres by less than this share of their length
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,19 @@ def federated_kmeans(
     clients: Sequence[Tensor], clusters: int, rngs: Sequence[torch.Generator], server: torch.Generator
 ) -> Tensor:
     """Return the centres (k, d), at most `clusters`, of all clients' points (n_k, d)."""
-    own = [start(points, clusters, rng) for points, rng in zip(clients, rngs, strict=True)]
-    centres = merge(own, clusters, server)
+    centres = merge(each_on_a_core(start, clients, [clusters] * len(clients), rngs), clusters, server)
     for _ in range(ITERATIONS):
-        messages = [reported(points, nearest(points, centres), len(centres)) for points in clients]
-        moved = step(centres, messages)
-        if torch.equal(moved, centres):
+        before = centres
+        messages = each_on_a_core(report, clients, [before] * len(clients))
+        centres = step(before, messages)
+        if bool((centres - before).norm() <= STILL * before.norm()):
             break
-        centres = moved
     return centres
+
+
+def report(points: Tensor, centres: Tensor) -> Sums:
+    """Make a client's message in an iteration."""
+    return reported(points, nearest(points, centres), len(centres))
 
 
 def start(points: Tensor, clusters: int, rng: torch.Generator) -> Sums:

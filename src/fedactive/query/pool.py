@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -40,6 +41,10 @@ class Outputs:
         return self.embeddings * (1 - self.probabilities.amax(1, keepdim=True))
 
 
+def _no_inputs(*_: object) -> NoReturn:
+    raise LookupError("this pool was made without inputs")
+
+
 class Pool:
     """A client's samples at query time. Outputs are computed when first asked for, and only once."""
 
@@ -53,6 +58,8 @@ class Pool:
         head: Callable[[str], tuple[Tensor, Tensor]],
         each: Callable[[str], Iterator[Outputs]] | None = None,
         agreed: Tensor | None = None,
+        inputs: Callable[[Tensor], Tensor] | None = None,
+        infer: Callable[[str, Tensor], Outputs] | None = None,
     ) -> None:
         self.size = size  # unlabelled samples
         self.classes = classes
@@ -64,6 +71,11 @@ class Pool:
         # together may not fit into memory. They are computed anew each time.
         self.each: Callable[[str], Iterator[Outputs]] = each or (lambda role: iter(()))
         self.agreed = agreed  # the mean of what clients said (`Strategy.summarise`); None if nobody did
+        # The unlabelled samples at these positions: images (n, channels, height, width) from 0 to 255, or
+        # features (n, d). A copy: of a large pool a part at a time.
+        self.inputs: Callable[[Tensor], Tensor] = inputs or _no_inputs
+        # Outputs of the model of that name on inputs that the strategy has changed, such as mirrored images.
+        self.infer: Callable[[str, Tensor], Outputs] = infer or _no_inputs
 
     def __len__(self) -> int:
         return self.size

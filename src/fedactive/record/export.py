@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedactive.errors import RunError
+from fedactive.files import expand_home
 from fedactive.record.finding import find_runs
 from fedactive.record.results_file import read_results, results_file, write_results
 from fedactive.record.stored import StoredRun, agree, drop_copies
@@ -21,14 +22,15 @@ class Exported(NamedTuple):
     skipped: Skipped
 
 
-def export(sources: Sequence[Path], place: Path) -> Exported:
+def export(sources: Sequence[str | Path], place: str | Path) -> Exported:
     """Add the runs in `sources` (run folders, folders of them, of results, files) to a results file.
 
     That is the file of this name, or the one in the folder.
 
     A run that the file has already is replaced, unless the one in the file got further.
     """
-    found, skipped = find_runs(sources)
+    place = expand_home(place)
+    found, skipped = find_runs([*map(expand_home, sources)])
     skipped += [run.remark(problem) for run in found if (problem := _problem(run))]
     given, _, conflicts = drop_copies(run for run in found if not _problem(run))
     file, there = results_file(place), read_results(place)

@@ -54,15 +54,17 @@ def _read(place: Path) -> Found:
 
 
 def _places(paths: Iterable[Path], skipped: Skipped) -> Iterator[Path]:
-    """Yield run folders, results files and folders with one: each path itself, or those in it."""
+    """Yield run folders and results files: each path itself, or those in it."""
     seen = set()
     for path in paths:
         try:
             folders = [] if _problem(path) else [path]
             if not (is_results_file(path) or (path / "experiment.toml").exists()):
                 # `logs` and hidden folders such as .first-rounds are beside runs.
-                others = (f for f in sorted(path.iterdir()) if f.name != "logs" and f.name[0] != ".")
-                folders += filter(Path.is_dir, others)
+                others = (
+                    f for f in sorted(path.iterdir()) if f.name not in ("logs", FILE) and f.name[0] != "."
+                )
+                folders += (f for f in others if f.is_dir() or is_results_file(f))
         except OSError as error:
             skipped.append((path, f"cannot be opened: {error.strerror}"))
             continue

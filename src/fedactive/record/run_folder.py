@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from fedactive.files import read_json, write_atomically, write_json, write_parti
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
 from fedactive.record.state import State
+from fedactive.record.tables import DAMAGE
 from fedactive.registry import AUGMENTATIONS, REGISTRIES, STRATEGIES, split_names
 
 FORMAT = 1
@@ -269,4 +271,7 @@ def state_in(checkpoint: bytes) -> State | None:
     magic, _, body = checkpoint.partition(b"\n")
     if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
         return None
-    return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+    try:
+        return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+    except (*DAMAGE, RuntimeError, UnpicklingError):  # anybody can write the checksum, too
+        return None

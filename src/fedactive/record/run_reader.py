@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedactive.files import load_toml
 from fedactive.record.run_folder import FORMAT
 from fedactive.record.schema import METRICS, SELECTIONS, TIMINGS, metrics_columns
 from fedactive.record.soundness import (
@@ -69,7 +69,7 @@ def _read_settings(folder: Path) -> dict[str, Any]:
     with reading(folder, "experiment.toml") as file:
         text = file.read_text(encoding="utf-8")
         require(text.endswith("\n"), "its end is missing")
-        return check_settings(tomllib.loads(text))
+        return check_settings(load_toml(text))
 
 
 def _read_end(folder: Path) -> tuple[str | None, int | None]:

@@ -25,6 +25,7 @@ class Metric:
     low: float = 0.0
     high: float = 1.0
     percent: bool = True  # is it shown to people as percent?
+    lower_is_better: bool = False
 
     @property
     def heading(self) -> str:
@@ -58,7 +59,9 @@ def _mean(values: list[float]) -> float:
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", lambda evaluation: evaluation.accuracy),
-    "loss": Metric("loss", lambda evaluation: evaluation.loss, high=math.inf, percent=False),
+    "loss": Metric(
+        "loss", lambda evaluation: evaluation.loss, high=math.inf, percent=False, lower_is_better=True
+    ),
     "balanced_accuracy": Metric("balanced accuracy", balanced_accuracy),
     "macro_f1": Metric("macro F1", macro_f1),
 }

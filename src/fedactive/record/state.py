@@ -15,9 +15,8 @@ from torch import Tensor
 
 from fedactive.evaluation import Evaluation
 from fedactive.experiment import LAST_FL_ROUNDS
-from fedactive.federated.algorithm import Server, state_to_device
+from fedactive.federated.algorithm import Server, as_control_group, state_to_device
 from fedactive.federated.algorithm import State as AlgorithmState
-from fedactive.federated.weights import Weights
 from fedactive.federation import Kept, Query, QueryPhase
 from fedactive.memory import Memory, to_device
 from fedactive.record.schema import METRICS, measure, metrics_columns
@@ -133,10 +132,6 @@ class State:
         state.clients = [Kept(own, memory) for own, memory in zip(owns, memories, strict=True)]
         state.queries = [(r, Query(**query), labels) for r, query, labels in plain["queries"]]
         return state
-
-
-def as_control_group(control: Weights) -> AlgorithmState:
-    return {"control": control} if control else {}
 
 
 def round_accuracy(metrics: pd.DataFrame) -> pd.Series:

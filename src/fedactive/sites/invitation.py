@@ -6,14 +6,13 @@ in a way that the site trusts.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
 
 from fedactive.errors import ConfigurationError, UserError
-from fedactive.files import write_atomically
+from fedactive.files import load_toml, write_atomically
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,12 @@ class Invitation:
     @classmethod
     def read(cls, path: Path) -> Invitation:
         try:
-            content = tomllib.loads(path.read_text())
+            content = load_toml(path.read_text(encoding="utf-8"))
             x509.load_pem_x509_certificate(content["authority"].encode())
             parse_address(content["address"])
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, KeyError, AttributeError, ValueError, ConfigurationError):
+        except (ValueError, KeyError, AttributeError, ConfigurationError):
             raise UserError(f"{path} is not an invitation of a coordinator, or was cut short") from None
         return cls(content["address"], content["authority"])
 

@@ -42,7 +42,7 @@ PROBLEMS = (
     OTHER_BACKBONE,
 )
 
-# The version of fedactive as numbers, because a reply holds no words; sent along with OTHER_VERSION.
+# The version of fedactive, sent along with FAILED and OTHER_VERSION: as numbers, for a reply holds no words.
 VERSION = [int(number) for number in re.findall(r"\d+", __version__)[:3]]
 
 Value = int | float | list[int] | list[float]
@@ -65,6 +65,11 @@ class Reply:
     weights: Weights = field(default_factory=dict)
     state: State = field(default_factory=dict)
     problem: int = 0  # 0, or the position in PROBLEMS counted from 1
+
+
+def failure() -> Reply:
+    """Return what a site says when something went wrong, perhaps because the versions are not the same."""
+    return Reply({"version": VERSION}, problem=1 + PROBLEMS.index(FAILED))
 
 
 class Transport(Protocol):

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 
 from fedactive.federated.weights import Weights
@@ -72,6 +70,8 @@ def require_finite(tensors: Iterable[Tensor]) -> None:
 
 def normal_numbers(shape: torch.Size) -> Tensor:
     """Draw from N(0, 1): each number by the inverse distribution function, from 52 random bits of its own."""
+    from scipy.special import ndtri  # here: most sites cover nothing, and loading SciPy takes a while
+
     bits = np.frombuffer(os.urandom(8 * shape.numel()), np.uint64) >> np.uint64(12)
     between_0_and_1 = (bits + 0.5) * 2.0**-52  # exact, and never one of the ends
     return torch.from_numpy(ndtri(between_0_and_1)).reshape(shape)
@@ -86,6 +86,9 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
     """ε of all updates together, given the sum of their ρ."""
     if not 0 < rho < math.inf:
         return rho
+    from scipy.optimize import brentq  # here, because few sites need it, and it takes them 30 MB
+    from scipy.special import log_ndtr
+
     mu = math.sqrt(2 * rho)
 
     def too_private(epsilon: float) -> float:

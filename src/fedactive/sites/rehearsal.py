@@ -30,15 +30,20 @@ from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.flower import processes
 from fedactive.sites.site.folder import Site
 
-NAMES = ("north", "south", "west", "east")
+NAMES = ("north", "south", "west", "east")  # more are called site-5, site-6 and so on
 SECONDS_TO_START = 300.0
 SECONDS_TO_END = 30.0
 SECONDS_BETWEEN_VISITS = 0.5
 
 
 class Rehearsal:
-    def __init__(self, folder: Path, experiment: Experiment, annotators: bool = True) -> None:
-        """`experiment` says who has which images; what is run later may differ in everything else."""
+    def __init__(
+        self, folder: Path, experiment: Experiment, annotators: bool = True, host: str = "localhost"
+    ) -> None:
+        """`experiment` says who has which images; what is run later may differ in everything else.
+
+        `host` is the coordinator's name.
+        """
         self.folder = folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.people: list[ScriptedAnnotator] = []
@@ -46,9 +51,9 @@ class Rehearsal:
         pools = split(experiment, data.train_labels, len(data.classes)).pools
         folder.mkdir(parents=True)
         (folder / "classes.txt").write_text("\n".join(data.classes))
-        self.coordinator = Coordinator.init(folder / "coordinator", f"localhost:{processes.free_port()}")
+        self.coordinator = Coordinator.init(folder / "coordinator", f"{host}:{processes.free_port()}")
         self.sites: list[Site] = []
-        for k, (name, pool) in enumerate(zip(NAMES[: experiment.clients], pools, strict=True)):
+        for k, (name, pool) in enumerate(zip(name_sites(experiment.clients), pools, strict=True)):
             images, test = folder / f"{name}-images", folder / f"{name}-test"
             positions = torch.from_numpy(pool)
             known = write_images(images, data.train_inputs[positions], data.train_labels[positions])
@@ -68,7 +73,7 @@ class Rehearsal:
     def __enter__(self) -> Rehearsal:
         """Start the coordinator, which has to admit the sites, then all sites at once."""
         try:
-            self.start("coordinator", "coordinator", "serve", str(self.coordinator.folder))
+            self.start_coordinator()
             wait_for(self.is_serving, "the coordinator")
             for site in self.sites:
                 self.coordinator.admit(site.folder / "site.pub", None)
@@ -91,6 +96,9 @@ class Rehearsal:
     def is_serving(self) -> bool:
         return (self.coordinator.folder / "serving.json").exists()
 
+    def start_coordinator(self) -> None:
+        self.start("coordinator", "coordinator", "serve", str(self.coordinator.folder))
+
     def start_site(self, site: Site) -> None:
         self.start(site.name, "site", "serve", str(site.folder), "--port", "0", "--device", "cpu")
 
@@ -98,12 +106,16 @@ class Rehearsal:
         """Start a command of fedactive in a process of its own; its output goes to NAME.log."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "fedactive", *arguments],
+                self.command([sys.executable, "-m", "fedactive", *arguments]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment_of_a_child({"OMP_NUM_THREADS": "1"}),  # several sites share this machine
             )
+
+    def command(self, words: list[str]) -> list[str]:
+        """The command that starts; a subclass may wrap it in another one."""
+        return words
 
 
 class ScriptedAnnotator(threading.Thread):
@@ -142,6 +154,10 @@ class ScriptedAnnotator(threading.Thread):
 
     def stop(self) -> None:
         self.stopped.set()
+
+
+def name_sites(count: int) -> list[str]:
+    return [NAMES[k] if k < len(NAMES) else f"site-{k + 1}" for k in range(count)]
 
 
 def write_images(folder: Path, images: Tensor, labels: Tensor) -> dict[str, int]:

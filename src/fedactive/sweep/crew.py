@@ -85,13 +85,13 @@ def gpu_is_lost() -> bool:
 
 
 class Crew:
-    """A process that runs experiments in threads, seen from the process that started it."""
+    """A process that runs experiments in threads or copies of itself, seen from the one that started it."""
 
     def __init__(
-        self, threads: int, plugins: Sequence[Path], log: Path, variables: Mapping[str, str] | None = None
+        self, program: Sequence[object], log: Path, variables: Mapping[str, str] | None = None
     ) -> None:
-        """Start it; `variables` are of its environment."""
-        command = [sys.executable, "-m", "fedactive.sweep.crew", str(threads), *map(str, plugins)]
+        """Start a module of Python with its arguments; `variables` are of its environment."""
+        command = [sys.executable, "-m", *map(str, program)]
         with log.open("a") as errors:  # messages that belong to no particular run
             self.process = subprocess.Popen(
                 command,

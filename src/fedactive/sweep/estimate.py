@@ -23,6 +23,8 @@ from fedactive.experiment import Experiment
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.simulation import Simulation
 from fedactive.laboratory.split import Split
+from fedactive.memory import MOST_CHECKPOINTS
+from fedactive.pools import DISTILLATION_EPOCHS, DROPOUT_PASSES
 from fedactive.query import make_strategy
 from fedactive.record.run_folder import first_round_file
 from fedactive.record.run_reader import read_run
@@ -37,7 +39,6 @@ COUNTS = {
     "dermamnist": (7_007, 2_005),
 }
 SAMPLES_PER_CLIENT, TEST_IMAGES = 128, 1024  # of the trial
-TRAINED = {"local", "finetuned"}  # models that a query trains before it asks them
 
 
 class Samples(NamedTuple):
@@ -79,7 +80,7 @@ class Work(NamedTuple):
 def round_work(experiment: Experiment, al_round: int) -> Work:
     """Count the work of one AL round: the query that begins it, then its FL rounds.
 
-    Local-only training counts with all its epochs, though it may end before.
+    Models that a query trains count with all their epochs, though training may end before.
     """
     e = experiment
     N, test, _, classes = samples_of(e)
@@ -92,9 +93,23 @@ def round_work(experiment: Experiment, al_round: int) -> Work:
     seen = float(sum(map(e.evaluates, range(e.fl_rounds))) * test)
     if al_round > 1:
         models = make_strategy(e.strategy, e.selector, e.strategy_options).needs
-        trained += len(models & TRAINED) * e.local_only_epochs * before
-        seen += len(models) * (N - before) + ("local" in models) * e.clients * test
+        trained += sum(epochs_of(model, e) for model in models) * before
+        seen += sum(passes_of(model, e) for model in models) * (N - before)
+        seen += ("local" in models) * e.clients * test
     return Work(trained, seen)
+
+
+def epochs_of(model: str, experiment: Experiment) -> int:
+    """Return for how many epochs a query trains a model that its strategy asks for."""
+    alone = experiment.local_only_epochs
+    return {"local": alone, "finetuned": alone, "distilled": DISTILLATION_EPOCHS}.get(model, 0)
+
+
+def passes_of(model: str, experiment: Experiment) -> int:
+    """Return how many models a query runs over the pool for this one: a committee is many."""
+    checkpoints = 2 * min(MOST_CHECKPOINTS, (experiment.fl_rounds + 1) // 2)
+    several = {"committee": checkpoints, "epochs": experiment.local_epochs, "dropout": DROPOUT_PASSES}
+    return several.get(model, 1)
 
 
 def remaining_work(experiments: Iterable[Experiment]) -> dict[tuple[object, ...], Work]:
@@ -136,13 +151,14 @@ def measure_speed(experiment: Experiment, seconds: float) -> Work:
         labels = torch.randint(classes, (count,), generator=rng)
         return inputs.float() / 256 if features else inputs, labels
 
-    N = K * SAMPLES_PER_CLIENT
-    train, test = make_noise(N), make_noise(TEST_IMAGES)
+    N = K * SAMPLES_PER_CLIENT  # are labelled, as many are not: some objectives use those, too
+    train, test = make_noise(2 * N), make_noise(TEST_IMAGES)
     normal = (0.5,) * shape[0] if len(shape) == 3 else ()
     noise = Dataset(e.dataset, *train, *test, tuple(map(str, range(classes))), normal, normal)
-    pools = np.split(np.arange(N), K)
+    pools = np.split(np.arange(2 * N), K)
     with EngineShelf() as engines:
-        federation = Simulation(e, Split(pools, pools, (SAMPLES_PER_CLIENT,)), engines.get(e, noise))
+        first = [pool[:SAMPLES_PER_CLIENT] for pool in pools]
+        federation = Simulation(e, Split(pools, first, (SAMPLES_PER_CLIENT,)), engines.get(e, noise))
         federation.label(federation.query(1, None).queries)
         server = federation.start_training(1, None)
 

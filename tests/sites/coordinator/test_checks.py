@@ -24,7 +24,7 @@ from fedactive.sites.coordinator.checks import (
 from fedactive.sites.coordinator.correspondence import explain
 from fedactive.sites.flower.wire import decode_reply, encode_reply
 from fedactive.sites.log_lines import LONGEST_ENTRY, PlainFormatter
-from fedactive.sites.messages import OTHER_VERSION, PROBLEMS, VERSION, Reply
+from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, VERSION, Reply, failure
 
 WITH_STATISTICS = ("cnn4", "mobilenet", "resnet18")  # of BatchNorm
 ABSURD = {
@@ -269,3 +269,9 @@ def test_versions_that_do_not_understand_each_other_are_named():
     for nonsense in ([], [1] * 9, 3, [math.nan] * 3):
         assert explain(Reply({"version": nonsense}, problem=problem)) == OTHER_VERSION
     assert "is a newer version" in explain(Reply(problem=99))
+    assert explain(failure()) == FAILED
+    install = f"{__version__}: install the same; it {FAILED}"
+    assert (
+        explain(Reply(problem=failure().problem))
+        == f"has an earlier fedactive than the coordinator's {install}"
+    )

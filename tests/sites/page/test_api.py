@@ -16,6 +16,7 @@ from fedactive.sites.page.app import create_app
 from fedactive.sites.page.server import PageServer
 from fedactive.sites.page.view import classes_with_keys
 from fedactive.sites.site.image_pool import Report
+from support.documents import python_block
 from support.small_images import make_folder
 
 BYTES_PER_PAGE = 4096 + 24  # in SQLite's write-ahead log
@@ -44,6 +45,15 @@ def test_a_program_labels_a_round(site, signed_in):
     assert label_all(client, 2) == 20
     assert site.store.labels() == dict.fromkeys(range(20), 2)
     assert client.get("/api/next").json()["state"] == "done"
+
+
+def test_the_program_of_the_document_labels_a_round(site):
+    site.store.rounds.open("run", 1, range(5), "logo", None)
+    program = python_block("LABELLING.md", "import httpx").replace("http://127.0.0.1:8000", site.address)
+    names = {}
+    exec(program.replace('"..."', f'"{site.token("robot")}"'), names)
+    names["site"].close()
+    assert site.store.labels() == dict.fromkeys(range(5), 3)
 
 
 def test_the_answer_to_an_answer_is_what_comes_next(site, signed_in):

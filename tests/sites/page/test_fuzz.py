@@ -47,7 +47,7 @@ def test_requests_from_its_own_description(work, signed_in, quiet, role):
         client.cookies.clear()
     found, statuses = operations(work), Counter()
     csrf = client.headers.get("X-CSRF-Token")
-    examples = MANY // 20
+    examples = MANY // 50
 
     def try_out(operation):
         @settings(
@@ -80,7 +80,7 @@ def test_requests_from_its_own_description(work, signed_in, quiet, role):
         if operation.path != "/sign-out":  # the end of all
             try_out(operation)
     assert not [status for status in statuses if isinstance(status, int) and status >= 500]
-    assert sum(statuses.values()) - statuses["not sent"] > MANY / 4, statuses
+    assert sum(statuses.values()) - statuses["not sent"] > MANY / 5, statuses
     assert statuses[401 if role == "stranger" else 200] > 20, statuses
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Values = dict[str, Any]  # what the template is given
 
 
 class TableCell(NamedTuple):
-    value: float  # to sort by
+    value: Any  # to sort by: a number or text
     text: object
     kind: str = ""  # its CSS class
 
@@ -17,4 +18,4 @@ class Sortable(NamedTuple):
     """A table that readers of the page can sort by any column."""
 
     columns: list[str]  # headings; the first is above the rows' names
-    rows: list[tuple[str, list[TableCell]]]
+    rows: Sequence[tuple[str, list[TableCell]]]  # a name may be a link

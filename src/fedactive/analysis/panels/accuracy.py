@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedactive.analysis.charts import Line, line_chart
 from fedactive.analysis.curves import PERCENT, axis_of
+from fedactive.analysis.line_chart import Line, line_chart
 from fedactive.analysis.panels import Sortable, TableCell
+from fedactive.analysis.seeds import seeds_text
 from fedactive.analysis.significance import confidence_band
 from fedactive.record.schema import METRICS
 
@@ -24,16 +25,19 @@ def band_of(curves: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     return confidence_band(curves, rng=rng, resamples=RESAMPLES).merge(labelled, on=point)
 
 
-def band_chart(
-    band: pd.DataFrame, styles: dict[str, int], title: str, y: str, **options: Any
-) -> Markup | None:
+def band_chart(band: pd.DataFrame, title: str, y: str, **options: Any) -> Markup | None:
     """Draw the curves; None if there are none."""
     axis = axis_of(band)
     lines = [
-        Line(str(name), styles[str(name)], *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
+        Line(str(name), *(part[k].tolist() for k in (axis.column, "mean", "low", "high")))
         for name, part in band.sort_values("al_round").groupby("strategy")
     ]
-    return Markup(line_chart(lines, title, axis.title, y, **options)) if lines else None
+    if not lines:
+        return None
+    few, most = band["n"].min(), band["n"].max()
+    seeds = f"{few} to {most} seeds" if few < most else f"{most} seed{'s' if most > 1 else ''}"
+    note = f"Mean over {seeds}, and its 95% bootstrap band" if most > 1 else f"{seeds}: no band"
+    return Markup(line_chart(lines, title, axis.title, y, note=note, **options))
 
 
 def band_note(curves: pd.DataFrame) -> str:
@@ -46,7 +50,7 @@ def band_note(curves: pd.DataFrame) -> str:
     few = " With so few seeds bands are too narrow." if seeds.min() < 10 else ""
     each = known.groupby(["strategy", "al_round"])["seed"].nunique()
     uneven = " Not all points have equally many seeds: see the table." if each.min() < each.max() else ""
-    return f"Mean over seeds with its 95% bootstrap band.{few}{uneven}"
+    return f"Mean over {seeds_text(known)} with its 95% bootstrap band.{few}{uneven}"
 
 
 def accuracy_table(curves: pd.DataFrame) -> Sortable:

@@ -31,9 +31,9 @@ def emd_curves(runs: Runs) -> dict[str, pd.DataFrame]:
     }
 
 
-def emd_charts(bands: Mapping[str, pd.DataFrame], styles: dict[str, int]) -> list[Markup]:
+def emd_charts(bands: Mapping[str, pd.DataFrame]) -> list[Markup]:
     charts = [
-        band_chart(band, styles, f"{name} EMD".capitalize(), f"{name} EMD", digits=2, size=(480, 330))
+        band_chart(band, f"{name} EMD".capitalize(), f"{name} EMD", digits=2, size=(480, 330))
         for name, band in bands.items()
     ]
     return [chart for chart in charts if chart]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedactive.analysis.charts import png, short_names
+from fedactive.analysis.charts import png
 from fedactive.analysis.panels import Values
+from fedactive.analysis.svg import short_names
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import load
 from fedactive.errors import DataError, UserError

@@ -78,7 +78,14 @@ def configurations(configuration: pd.DataFrame) -> list[Values]:
         return [f"{name} = {_plain(row[name])}" for name in known]
 
     rows = configuration.to_dict("records")
-    return [{"name": row["run"], "text": "\n".join(lines(row))} for row in rows]
+    return [
+        {
+            "name": row["run"],
+            "words": f"{row['run']} {row['label']} {row['setting']}",
+            "text": "\n".join(lines(row)),
+        }
+        for row in rows
+    ]
 
 
 def _plain(value: Any) -> str:

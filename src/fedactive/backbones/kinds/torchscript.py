@@ -11,6 +11,7 @@ from typing import final
 import torch
 
 from fedactive.backbones.backbone import NORMALISATIONS, Backbone, Embed, unusable
+from fedactive.backbones.script_file import load_script
 from fedactive.options import option
 from fedactive.registry import BACKBONES
 
@@ -41,9 +42,9 @@ class TorchScript(Backbone):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of the format
-                module = torch.jit.load(str(self.file), map_location=device)
-        except RuntimeError as error:
+                module = load_script(self.file, device)
+        except ValueError as error:
             write = "write one with torch.jit.save(torch.jit.trace(model, images), PATH)"
-            raise unusable(self, f"it is no TorchScript file; {write}") from error
+            raise unusable(self, f"{error}; {write}") from None
         embed: Embed = module.eval()
         return embed

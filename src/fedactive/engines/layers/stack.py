@@ -24,7 +24,7 @@ from fedactive.engines.layers.launch import Program
 from fedactive.engines.layers.network import Convolution, Join, Shape, network_of
 from fedactive.engines.layers.norm import ROWS
 from fedactive.engines.layers.trace import OtherLayerError
-from fedactive.engines.layout import Layout
+from fedactive.engines.layout import RowLayout
 from fedactive.engines.stack import CROSS_ENTROPY
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import Classifier
@@ -62,9 +62,9 @@ class LayerStack(KernelStack):
         values += sum(n * step.shape.area * step.shape.channels for n, step in zip(kept, steps, strict=True))
         return values * (2 if recipe.precision == "bf16" else 4)
 
-    def lay_out(self, model: Classifier) -> Layout:
+    def lay_out(self, model: Classifier) -> RowLayout:
         alone = [s.weight for s in self.network.steps if isinstance(s, Convolution) and s.depthwise]
-        return Layout.of(model.named_parameters(), turned=alone)
+        return RowLayout.of(model.named_parameters(), turned=alone)
 
     def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.recipe.precision == "bf16" else torch.float32

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedactive.backbones.backbone import unusable
+from fedactive.backbones.script_file import load_script
 from fedactive.errors import DataError, RunError
 from fedactive.export.description import KEY, Description
 from fedactive.export.formats import Predict, run_on
@@ -43,9 +44,9 @@ def decode(content: bytes, source: str, device: torch.device) -> tuple[Predict, 
     more = {KEY: ""}
     try:
         with recording():
-            network = torch.jit.load(io.BytesIO(content), map_location=device, _extra_files=more)
-    except RuntimeError:
-        raise DataError(f"{source}: it is no TorchScript file, or it is damaged") from None
+            network = load_script(content, device, more)
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from None
     return run_on(network, device), Description.from_json(more[KEY], source)
 
 

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedactive.query.federated_kmeans import federated_kmeans, nearest, reported
+from fedactive.query.cores import each_on_a_core
+from fedactive.query.federated_kmeans import federated_kmeans, nearest, report
 from fedactive.query.kernels import squared_distances
 from fedactive.query.pool import Pool
 from fedactive.query.strategies.typiclust import MOST_CLUSTERS, SMALL_CLUSTER
@@ -59,11 +60,8 @@ class FedTypiClust(BatchedStrategy):
         clusters = min(sum(counts) + sum(map(len, labelled)), MOST_CLUSTERS)
         server = rngs[0]
         centres = federated_kmeans(points, clusters, rngs, server)
-        orders, offers = [], []
-        for x, known, rng in zip(unlabelled, labelled, rngs, strict=True):
-            order, offer = make_offer(x, known, centres, rng)
-            orders.append(order)
-            offers.append(offer)
+        made = each_on_a_core(make_offer, unlabelled, labelled, [centres] * len(pools), rngs)
+        orders, offers = zip(*made, strict=True)
         selections = []
         for order, offer, places in zip(orders, offers, deal(offers, counts), strict=True):
             chosen = torch.stack([order[cluster][place] for cluster, place in places])
@@ -82,7 +80,7 @@ def make_offer(
     members = [by[cluster[by] == c] for c in range(len(centres))]
     everyone, known = torch.cat([unlabelled, labelled]), nearest(labelled, centres)
     offer = Offer(
-        reported(everyone, nearest(everyone, centres), len(centres)).counts,
+        report(everyone, centres).counts,
         torch.bincount(known, minlength=len(centres)),
         [distance[own].tolist() for own in members],
     )

@@ -13,7 +13,7 @@ from fedactive.sites.card import card_to_plain
 from fedactive.sites.coordinator.checks import BadReplyError
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
-from fedactive.sites.messages import PROBLEMS, VERSION, Reply, Request, Transport
+from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, VERSION, Reply, Request, Transport
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between looks
 
@@ -97,13 +97,16 @@ def explain(reply: Reply) -> str:
     """Say what a site's problem is; where it cannot read what we say, also which versions have met."""
     if reply.problem > len(PROBLEMS):
         return "has an unknown problem; its fedactive is a newer version than the coordinator's"
-    problem, version = PROBLEMS[reply.problem - 1], reply.values.get("version")
-    if not isinstance(version, list) or len(version) != 3 or version == VERSION:
+    problem = PROBLEMS[reply.problem - 1]
+    if problem not in (FAILED, OTHER_VERSION):
         return problem
-    if any(type(number) is not int for number in version):
+    version, install = reply.values.get("version"), f"{__version__}: install the same; it {problem}"
+    if version is None:  # version 0.1 did not say it
+        return f"has an earlier fedactive than the coordinator's {install}"
+    if not isinstance(version, list) or [type(n) for n in version] != [int] * 3 or version == VERSION:
         return problem
     theirs = ".".join(map(str, version))
-    return f"has fedactive {theirs:.20} and the coordinator {__version__}: install the same; it {problem}"
+    return f"has fedactive {theirs:.20} and the coordinator {install}"
 
 
 def size_of(weights: Weights, state: State) -> int:

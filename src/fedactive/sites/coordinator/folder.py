@@ -15,7 +15,6 @@ flower/, flower.log  what Flower keeps and says
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.errors import ConfigurationError, UserError, unknown_name
-from fedactive.files import quote, read_json, write_atomically, write_json
+from fedactive.files import RESTORE, quote, read_json, write_atomically, write_json
 from fedactive.record.run_folder import completed_rounds
 from fedactive.sites.card import card_to_plain
 from fedactive.sites.certificates import (
@@ -118,11 +117,10 @@ class Coordinator:
 
     def superlink(self) -> dict[str, Any]:
         """Return the address and process id of the SuperLink."""
-        serving = self.folder / "serving.json"
-        if not serving.exists():
+        if not self.is_serving():
             raise UserError(f"{self.folder} is not serving; start `fedactive coordinator serve` first")
-        found: dict[str, Any] = json.loads(serving.read_text())
-        return found
+        serving, again = self.folder / "serving.json", "start `fedactive coordinator serve` again"
+        return {key: read_json(serving, key, absent, again) for key, absent in (("address", ""), ("pid", 0))}
 
     def control(self) -> Control:
         self.require_certificate()
@@ -133,7 +131,7 @@ class Coordinator:
     def all_sites(self) -> list[Member]:
         """List all sites in the order in which they were admitted, also those that were dismissed."""
         file = self.folder / "sites.json"
-        return [Member(**site) for site in json.loads(file.read_text())["sites"]] if file.exists() else []
+        return [Member.from_plain(site, file) for site in read_json(file, "sites", [], RESTORE)]
 
     def sites(self) -> list[Member]:
         """List the sites that a new run begins with."""
@@ -283,5 +281,4 @@ def all_hosts(addresses: Sequence[str]) -> list[str]:
 
 def read_names(run_folder: Path) -> list[str]:
     """List the names of a run's sites, in the order of their numbers; none if it has not begun."""
-    file = run_folder / "sites.json"
-    return list(json.loads(file.read_text())["sites"]) if file.exists() else []
+    return list(map(str, read_json(run_folder / "sites.json", "sites", [], RESTORE)))

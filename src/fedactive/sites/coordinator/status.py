@@ -64,8 +64,11 @@ def read_status(folder: Path) -> Status:
     file = folder / "status.json"
     if not file.exists():
         return Status()
-    content: dict[str, Any] = json.loads(file.read_text())
-    return Status(**content | {"phase": read_phase(content["phase"])})
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return Status(**content | {"phase": read_phase(content["phase"])})
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return Status()  # it is damaged; the run writes it anew
 
 
 def read_phase(content: dict[str, Any] | str) -> Phase:

@@ -22,10 +22,12 @@ PROGRAM = """
 import logging, os, signal, sys, threading, time, traceback
 from flwr.common.logger import update_console_handler
 from {module} import flower_{name}
+from fedactive.sites.flower.pace import set_pace
 
 logging.Formatter.default_time_format = "%Y-%m-%dT%H:%M:%S%z"
 logging.Formatter.default_msec_format = None
 update_console_handler(timestamps=True, colored=False)
+{before}
 
 def end_with_parent():
     while os.getppid() == {parent}:
@@ -54,7 +56,10 @@ def start(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a SuperLink or SuperNode. Its output is appended to `log`; a large one is put aside before."""
-    program = PROGRAM.format(module=PROGRAMS[name], name=name, parent=os.getpid(), patience=SECONDS_TO_END)
+    before = "set_pace()" if name == "supernode" else ""
+    program = PROGRAM.format(
+        module=PROGRAMS[name], name=name, before=before, parent=os.getpid(), patience=SECONDS_TO_END
+    )
     home.mkdir(parents=True, exist_ok=True)
     quiet = {
         "FLWR_HOME": str(home.resolve()),

@@ -26,8 +26,8 @@ from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedactive.sites.flower.wire import decode_request, encode_reply
-from fedactive.sites.messages import FAILED, PROBLEMS, Reply, Request
+from fedactive.sites.flower.wire import PING, decode_request, encode_reply
+from fedactive.sites.messages import Reply, Request, failure
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +78,14 @@ class Runner:
                 beat.stop()
 
     def reply_to(self, message: Message) -> Reply:
+        if message.metadata.message_type == PING:
+            return Reply()
         with self.one_at_a_time:
             try:
                 request = decode_request(message.content)
             except Exception as error:
                 log.warning("a message that cannot be read: %s: %s", type(error).__name__, error)
-                return Reply(problem=1 + PROBLEMS.index(FAILED))
+                return failure()
             return self.answer(request)
 
     def client(self, name: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:

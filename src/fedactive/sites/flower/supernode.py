@@ -61,6 +61,7 @@ class SuperNode:
         self.runner = Runner(f"127.0.0.1:{self.port}", secret, answer)
         self.last_told = ""  # a meaning
         self.last_said = ""  # the sentence that it became
+        self.came_back = threading.Event()  # set when the connection is there (again)
         self.stopped = threading.Event()
         self.threads = [threading.Thread(target=work) for work in (self.runner.run, self.keep_running)]
 
@@ -82,9 +83,12 @@ class SuperNode:
     def keep_running(self) -> None:
         pause = FIRST_PAUSE
         while not self.stopped.is_set():
+            coordinator = self.coordinator
             meanings = self.run_once()
             if self.stopped.is_set():
                 break
+            if self.coordinator != coordinator:
+                continue  # it has moved, and we go there at once
             if not meanings or meanings[-1] == CONNECTED:
                 self.tell(ENDED)
             if CONNECTED in meanings:
@@ -126,4 +130,6 @@ class SuperNode:
             sentence = meaning.format(address=self.coordinator, folder=self.folder)
             log.log(logging.INFO if meaning == CONNECTED else logging.WARNING, sentence)
             self.last_said = sentence
+            if meaning == CONNECTED:
+                self.came_back.set()
         self.last_told = meaning

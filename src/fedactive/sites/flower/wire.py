@@ -25,6 +25,7 @@ MESSAGE_TYPES = {
     "evaluate": "evaluate",
 }
 assert tuple(MESSAGE_TYPES) == KINDS
+PING = "query.ping"  # asks for nothing: a site that answers it is not at work on what it was asked before
 
 FORMAT = "safetensors"
 LARGEST_HEADER = 2**20  # bytes, for the names and shapes of ten thousand tensors

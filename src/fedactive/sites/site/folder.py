@@ -18,13 +18,12 @@ import fcntl
 import json
 import logging
 import secrets
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from fedactive.errors import DataError, UserError
-from fedactive.files import write_atomically, write_json
+from fedactive.files import RESTORE, load_toml, read_json, write_atomically, write_json
 from fedactive.sites.invitation import Invitation
 from fedactive.sites.keys import make_site_key, write_secret
 from fedactive.sites.labels.store import LabelStore
@@ -81,7 +80,7 @@ class Site:
         if not is_site(folder):
             raise UserError(f"{folder} is not a site's folder; `fedactive site init` makes one")
         try:
-            values = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8"))
+            values = load_toml((folder / "site.toml").read_text(encoding="utf-8"))
             test = Path(values["test"]) if "test" in values else None
             return cls(
                 folder.resolve(), values["name"], Path(values["images"]), tuple(values["classes"]), test
@@ -111,7 +110,7 @@ class Site:
     def keep_classes(self, store: LabelStore) -> None:
         """Write down the classes. From the first answer on they may not change: labels are their numbers."""
         file = self.folder / "classes.json"
-        known = json.loads(file.read_text())["classes"] if file.exists() else list(self.classes)
+        known = read_json(file, "classes", list(self.classes), RESTORE)
         if known != list(self.classes) and store.answers.events("1 LIMIT 1"):
             raise DataError(
                 f"the classes in {self.folder / 'site.toml'} are not those that people have labelled with: "

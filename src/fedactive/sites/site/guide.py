@@ -9,7 +9,6 @@ examples = ["examples/pneumonia-1.png"]     # PNG, JPEG or DICOM, as seen from t
 from __future__ import annotations
 
 import io
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from fedactive.data.deep import Deep
 from fedactive.data.pictures import see
 from fedactive.errors import DataError, UserError, unknown_name
+from fedactive.files import load_toml
 from fedactive.sites.page.guide import AboutClass, Guide, Picture
 
 KEYS = ("group", "definition", "examples")
@@ -28,7 +28,7 @@ def read_guide(file: Path, classes: Sequence[str]) -> Guide:
     if not file.exists():
         return ()
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = load_toml(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:

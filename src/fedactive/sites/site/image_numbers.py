@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedactive.errors import DataError
+from fedactive.files import RESTORE
 
 FILE = "images.json"
 
@@ -32,11 +33,14 @@ class ImageNumbers:
         file = folder / FILE
         if not file.exists():
             return cls()
-        content = json.loads(file.read_text())
-        images = content["images"]
-        if isinstance(images, dict):  # of a version that let no image come or go
-            return cls(len(images), list(images), list(images.values()))
-        return cls(content["began"], [name for name, _ in images], [digest for _, digest in images])
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            images = content["images"]
+            if isinstance(images, dict):  # of a version that let no image come or go
+                return cls(len(images), list(images), list(images.values()))
+            return cls(content["began"], [name for name, _ in images], [digest for _, digest in images])
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            raise DataError(f"{file} is damaged; {RESTORE}") from None
 
     def to_plain(self) -> dict[str, Any]:
         return {"began": self.began, "images": list(zip(self.names, self.digests, strict=True))}

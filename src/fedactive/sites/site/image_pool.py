@@ -139,7 +139,7 @@ def read_cache(cache: Path, key: str, original: ReadOriginal) -> ImagePool | Non
             report = Report(pairs[0], pairs[1], facts["other_files"])
             names, digests = tuple(facts["names"]), tuple(facts["digests"])
             return ImagePool(content["pixels"], names, digests, report, original, tuple(facts["deep"]), key)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, EOFError):
         return None
 
 
@@ -156,5 +156,5 @@ def read_decoded(cache: Path, manner: str) -> dict[Fact, Decoded | str]:
                 for k, (digest, deep) in enumerate(zip(facts["digests"], facts["deep"], strict=True))
             }
             return {(name, *stamp): rows.get(became, became) for (name, *stamp), became in facts["files"]}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, EOFError):
         return {}

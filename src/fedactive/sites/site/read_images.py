@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -142,8 +141,7 @@ def _read_folder(listing: Listing, shape: Shape, window: Window | None, cache: P
     if cache is not None and (cached := read_cache(cache, state, original)):
         return cached
     known = read_decoded(cache, manner) if cache is not None else {}
-    with ThreadPoolExecutor(os.cpu_count()) as threads, warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         patients = set(threads.map(dicom.patient_of, listing.tests)) - {None}
 
         def read(fact: Fact) -> Decoded | str:

@@ -30,12 +30,18 @@ from fedactive.data.dataset import Dataset
 from fedactive.engines import EngineShelf
 from fedactive.evaluation import Evaluation, confusion, evaluate
 from fedactive.experiment import Experiment
-from fedactive.federated.algorithm import Server, State, Update, make_algorithm, state_to_device
+from fedactive.federated.algorithm import (
+    Server,
+    State,
+    Update,
+    as_control_group,
+    make_algorithm,
+    state_to_device,
+)
 from fedactive.federated.weights import Weights, to_device
 from fedactive.files import write_atomically
 from fedactive.memory import Memory
 from fedactive.memory import to_device as to_device_together
-from fedactive.record.state import as_control_group
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import Value
 from fedactive.sites.privacy import DELTA, Cover, clip_and_noise, epsilon, require_finite, rho_of

@@ -21,7 +21,6 @@ from fedactive.federated.weights import Weights
 from fedactive.sites.labels.store import LabelStore
 from fedactive.sites.messages import (
     DIVERGED,
-    FAILED,
     NO_LABELS,
     NOT_ASKED,
     NOT_FINITE,
@@ -34,6 +33,7 @@ from fedactive.sites.messages import (
     Reply,
     Request,
     Value,
+    failure,
 )
 from fedactive.sites.moments import moments_of
 from fedactive.sites.privacy import NotFiniteError, require_finite
@@ -98,7 +98,7 @@ class Trainer:
             return Reply(about, problem=1 + PROBLEMS.index(str(refusal)))
         except Exception:
             log.exception("%s failed", request.kind)
-            return Reply(problem=1 + PROBLEMS.index(FAILED))
+            return failure()
 
     def close(self) -> None:
         """Forget the run; the next request opens one."""

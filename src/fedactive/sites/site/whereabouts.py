@@ -45,10 +45,11 @@ class Whereabouts:
         self.version = ""
 
     def watch(self, stopped: threading.Event) -> None:
-        """Ask now and then, until `stopped`."""
-        self.look()
-        while not stopped.wait(SECONDS_BETWEEN_QUESTIONS):
+        """Ask now and then, until `stopped`, and when it comes back: that may be because it was moved."""
+        while not stopped.is_set():
             self.look()
+            self.supernode.came_back.wait(SECONDS_BETWEEN_QUESTIONS)
+            self.supernode.came_back.clear()
 
     def look(self) -> None:
         """Ask where the coordinator is now; go there if it answers there, too."""

@@ -1,0 +1,34 @@
+"""Load a TorchScript file, which is a program for tensors; one that opens files is refused.
+
+PyTorch runs parts of it while it loads it, so its source, which is in the file, is looked at before.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import torch
+
+# The only operators of TorchScript that take the name of a file.
+OPENS_FILES = re.compile(rb"\b(?:torch|aten)\s*\.\s*(?:save|from_file)\b")
+
+
+def load_script(
+    source: Path | bytes, device: torch.device, more: dict[str, str] | None = None
+) -> torch.nn.Module:
+    """Load it; `more` is filled with texts that are kept under its keys. A ValueError says what is wrong."""
+    place = io.BytesIO(source) if isinstance(source, bytes) else str(source)
+    try:
+        with zipfile.ZipFile(place) as archive:
+            codes = [archive.read(entry) for entry in archive.infolist() if entry.filename.endswith(".py")]
+        if any(map(OPENS_FILES.search, codes)):
+            raise ValueError("it would open files of this machine, which a model need not")
+        if isinstance(place, io.BytesIO):
+            place.seek(0)
+        module: torch.nn.Module = torch.jit.load(place, map_location=device, _extra_files=more)
+        return module
+    except (RuntimeError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError):
+        raise ValueError("it is no TorchScript file, or it is damaged") from None

@@ -1,0 +1,80 @@
+"""Several runs at a time on a CPU: each is a process of its own, a copy of one that has loaded the libraries.
+
+Loading PyTorch takes seconds, a copy takes none.
+
+    python -m fedactive.sweep.nursery [PLUGIN ...]
+
+reads and answers as `fedactive.sweep.crew` does, so `Crew` is the other end of these pipes, too. When its
+input closes it ends, and its runs with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from fedactive.sweep.lifeline import LIFELINE
+
+SECONDS_BETWEEN_LOOKS = 0.1  # at which runs have ended
+LIBRARIES = ("fedactive.cli.app", "fedactive.cli.tables", "fedactive.laboratory.run")
+
+
+def main(plugins: Sequence[str]) -> None:
+    for library in LIBRARIES:
+        import_module(library)
+    gc.freeze()  # what is never looked at is never copied
+    running: dict[int, str] = {}  # the configuration file of each process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runs as well
+    signal.signal(signal.SIGTERM, lambda *_: end(running))
+    lifeline = os.pipe()
+    unread = b""
+    while True:
+        if select.select([0], [], [], SECONDS_BETWEEN_LOOKS)[0]:
+            if not (more := os.read(0, 2**16)):
+                return
+            *lines, unread = (unread + more).split(b"\n")
+            for file in map(os.fsdecode, lines):
+                if (process := os.fork()) == 0:
+                    become(file, plugins, lifeline)
+                    return
+                running[process] = file
+        for process, file in list(running.items()):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                del running[process]
+                os.write(1, f"{file}\t{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def end(running: dict[int, str]) -> None:
+    """End in good order: each run as by Ctrl-C."""
+    for process in running:
+        os.kill(process, signal.SIGTERM)
+    for process in running:
+        os.waitpid(process, 0)
+    os._exit(1)
+
+
+def become(file: str, plugins: Sequence[str], lifeline: tuple[int, int]) -> None:
+    """Be the process of this run, to its end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    os.dup2(lifeline[0], 0)
+    os.close(lifeline[1])
+    log = os.open(Path(file).with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ[LIFELINE] = "1"
+    sys.argv = ["fedactive", "run", "--config", file, *(word for p in plugins for word in ("--plugin", p))]
+    from fedactive.__main__ import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

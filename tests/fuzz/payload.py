@@ -1,0 +1,103 @@
+"""Files that run a program where they are read carelessly: the program only leaves a mark."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import pickle
+import random
+import zipfile
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedactive.record.run_folder import MAGIC
+
+EXECUTED = "executed"  # the mark
+
+
+class Payload:
+    """What a pickle of this does when it is read: it makes a folder where the program was started."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (EXECUTED,)
+
+
+def plain() -> bytes:
+    return pickle.dumps(Payload())
+
+
+def array() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Payload()], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def archive(*roles: str) -> bytes:
+    """Make an .npz file, all of whose arrays are pickles."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for role in roles or ("train_images", "train_labels", "test_images", "test_labels", "classes"):
+            file.writestr(f"{role}.npy", array())
+    return buffer.getvalue()
+
+
+def checkpoint() -> bytes:
+    """Make a file of torch.save, as of a checkpoint: what is not a tensor is a pickle."""
+    buffer = io.BytesIO()
+    torch.save({"weights": Payload(), "al_round": 2}, buffer)
+    return buffer.getvalue()
+
+
+def sealed() -> bytes:
+    """Make a checkpoint of ours: whoever writes one can also write its checksum."""
+    return seal(checkpoint())
+
+
+def seal(body: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def script(sound: bytes) -> bytes:
+    """Put the pickle into a sound TorchScript file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sound)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, plain() if name.endswith(".pkl") else old.read(name))
+    return buffer.getvalue()
+
+
+def payloads() -> list[bytes]:
+    return [plain(), array(), archive(), checkpoint(), sealed()]
+
+
+def resealed(content: bytes, rng: random.Random) -> bytes:
+    """Return a checkpoint with another value somewhere, and the checksum that belongs to it."""
+    plain = torch.load(io.BytesIO(content.partition(b"\n")[2]), weights_only=True)
+    place: Any = plain
+    while True:
+        key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
+        below = place[key]
+        if not isinstance(below, dict | list) or not below or rng.random() < 0.2:
+            place[key] = rng.choice(
+                (
+                    None,
+                    -1,
+                    10**30,
+                    math.nan,
+                    "x",
+                    [],
+                    {},
+                    [[]],
+                    {"x": torch.zeros(2)},
+                    torch.full((2, 3), math.inf),
+                )
+            )
+            break
+        place = below
+    buffer = io.BytesIO()
+    torch.save(plain, buffer)
+    return seal(buffer.getvalue())
