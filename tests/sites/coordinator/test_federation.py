@@ -22,7 +22,7 @@ from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan, Rules
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.messages import FAILED, OTHER_VERSION, PROBLEMS, VERSION, Reply, Request
-from support.loopback import loopback, site_selections
+from support.loopback import Unchanging, held, loopback, site_selections
 
 NAMES = ["north", "south", "west"]
 
@@ -113,11 +113,8 @@ def test_the_accuracy_of_a_round_is_that_of_its_last_five_fl_rounds_however_few_
 def test_a_run_without_test_images_works_and_its_accuracy_is_unknown(small, tmp_path):
     transport, run = run_with(small, tmp_path, rounds=1)
     for trainer in transport.trainers:
-        held = trainer.read(None)
-        without = dataclasses.replace(
-            held, test_images=held.test_images[:0], test_labels=held.test_labels[:0]
-        )
-        trainer.read = lambda card, without=without: without
+        there = trainer.images.held
+        trainer.images = Unchanging(held(there.images, there.test_images[:0], there.test_labels[:0]))
     result = run()
     assert result.accuracy.isna().all()
     assert not write_report([result.folder], tmp_path / "report.html", None).skipped
@@ -554,7 +551,7 @@ def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):
     def broken(card):
         raise OSError("cannot read /data/patients/doe-john.png")
 
-    trainer.read = broken
+    trainer.images.read_holdings = broken
     card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
     settings = {"run": run_settings(experiment, card)}
     reply = trainer.answer(Request("hello", "run", settings=settings))
@@ -569,9 +566,9 @@ def test_a_run_that_cannot_be_opened_does_not_harm_the_one_before(small, tmp_pat
     settings = {"run": run_settings(experiment, card)}
     hello, query = Request("hello", "one", settings=settings), {"deadline": 0.0, "overlap": 1}
     assert trainer.answer(hello).problem == 0
-    read, trainer.read = trainer.read, lambda card: 1 / 0
+    there, trainer.images = trainer.images, None
     assert PROBLEMS[trainer.answer(dataclasses.replace(hello, run="two")).problem - 1] == FAILED
-    trainer.read = read
+    trainer.images = there
     assert trainer.answer(Request("query", "one", 1, settings=settings | query)).problem == 0
 
 

@@ -35,7 +35,7 @@ def common_settings(configuration: pd.DataFrame) -> list[tuple[str, str]]:
     return [(name, _plain(first[name])) for name in same]
 
 
-def is_said(name: str, value: Any) -> bool:
+def is_said(name: object, value: Any) -> bool:
     """Return whether a setting says something of a run between sites; without a backbone no size is set."""
     return name not in LABORATORY and (name, value) != ("image_size", 0)
 
