@@ -63,9 +63,9 @@ def measure(sites: int) -> tuple[str, float]:
             result = launch.run(rehearsal.coordinator, plan)
             watcher.join()
         taken = result.timings.set_index("phase")["seconds"]
-        started = watcher.online - begun
-    if sorted(set(result.selections["client"])) != list(range(sites)):
-        raise RuntimeError(f"of {sites} sites not all took part")
+        if set(result.selections["client"]) != set(range(sites)):
+            raise RuntimeError(f"of {sites} sites not all took part")
+    started = watcher.online - begun
     a_round = taken["training"] / FL_ROUNDS
     labelling, (site, coordinator) = taken["query and labelling"], watcher.megabytes
     line = f"{sites:5}{started:12.0f}{labelling:12.1f}{a_round:16.2f}{site:13.0f}{coordinator:16.0f}"
