@@ -203,6 +203,9 @@ def test_numbers_are_classes_in_their_order(tmp_path: Path):
     lines = ["path,label,split", "ant/1000.png,10,train", "ant/1001.png,9,train", "ant/1002.png,9,test"]
     (tmp_path / "images.csv").write_text("\n".join(lines))
     assert read(tmp_path / "images.csv").classes == ("9", "10")
+    lines[1] = "ant/1000.png,1O,train"  # not a number: then all are words
+    (tmp_path / "images.csv").write_text("\n".join(lines))
+    assert read(tmp_path / "images.csv").classes == ("1O", "9")
 
 
 def test_clients_are_as_folders_say(tmp_path: Path):

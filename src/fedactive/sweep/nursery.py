@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import runpy
 import select
 import signal
 import sys
@@ -22,12 +23,10 @@ from pathlib import Path
 from fedactive.sweep.lifeline import LIFELINE
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at which runs have ended
-LIBRARIES = ("fedactive.cli.app", "fedactive.cli.tables", "fedactive.laboratory.run")
 
 
 def main(plugins: Sequence[str]) -> None:
-    for library in LIBRARIES:
-        import_module(library)
+    import_module("fedactive.laboratory.run")  # with all that a run needs
     gc.freeze()  # what is never looked at is never copied
     running: dict[int, str] = {}  # the configuration file of each process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runs as well
@@ -71,9 +70,7 @@ def become(file: str, plugins: Sequence[str], lifeline: tuple[int, int]) -> None
     os.dup2(log, 2)
     os.environ[LIFELINE] = "1"
     sys.argv = ["fedactive", "run", "--config", file, *(word for p in plugins for word in ("--plugin", p))]
-    from fedactive.__main__ import main
-
-    main()
+    runpy.run_module("fedactive", run_name="__main__", alter_sys=True)  # as python -m fedactive
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class OnRay:
             raise ConfigurationError("device", ",".join(devices), "auto, cpu or cuda with --on ray")
         check_cluster()
         start_ray(0)
-        there = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        there = ray.cluster_resources()
         self.cpus, self.gpus = int(there.get("CPU", 0)), int(there.get("GPU", 0))
         if devices == ["cuda"] and not self.gpus:
             raise ConfigurationError("device", "cuda", "auto or cpu: Ray knows of no GPU")
