@@ -81,7 +81,7 @@ def extras_of(wheel: Path) -> list[str]:
 def try_wheel(wheel: Path, folder: Path) -> None:
     run([sys.executable, "-m", "venv", folder / "env"], folder)
     python, fedactive = folder / "env/bin/python", folder / "env/bin/fedactive"
-    pip = [python, "-m", "pip", "install", "--quiet", *CONSTRAINTS]
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", *CONSTRAINTS]
     say("installing the wheel alone (minutes)")
     run([*pip, wheel], folder)
     say(run([fedactive, "--version"], folder).strip())
@@ -93,7 +93,7 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     say(f"--help of {len(commands)} commands works")
 
     shutil.copy(ROOT / "tools" / "typed.py", folder / "mine.py")
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+    mypy: list[str | Path] = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
     run([*mypy, "--cache-dir", ROOT / ".mypy_cache" / "outside", "mine.py"], folder)
     say("mypy sees the types of the installed package")
 
