@@ -29,7 +29,7 @@ KINDS: list[tuple[Registry, str, str]] = [
 
 def choices_page() -> str:
     """Write a section for each kind."""
-    parts = ["# What can be chosen\n"]
+    parts = []
     for registry, setting, what in KINDS:
         heading = registry.group.partition(".")[2].capitalize()
         parts += [f"\n## {heading}\n", f"`--{setting} NAME`. {what}\n", named(registry), options(registry)]

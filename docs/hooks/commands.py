@@ -18,15 +18,6 @@ PANELS = {
     PAPER: "The paper's tables and figures, and the benchmark.",
     FIELD: "Between real sites: the coordinator's side, and a site's.",
 }
-CODES = """
-## Exit codes
-
-| code | meaning |
-|---|---|
-| 0 | done |
-| 1 | something went wrong: a run failed, a file cannot be read, a check found a difference |
-| 2 | the command was given wrongly: an unknown option, a value that is not allowed |
-"""
 
 
 def command_pages(folder: str) -> dict[str, str]:
@@ -35,7 +26,7 @@ def command_pages(folder: str) -> dict[str, str]:
     top = typer.main.get_command(app)
     for name, command in getattr(top, "commands", {}).items():
         by_panel[command.rich_help_panel] += list(leaves(command, f"fedactive {name}"))
-    pages, index = {}, ["# Commands\n", "Every command answers `-h` with what stands here.\n"]
+    pages, index = {}, []
     for panel, commands in by_panel.items():
         place = panel.lower().replace(" ", "-") + ".md"
         pages[f"{folder}/{place}"] = "\n".join(
@@ -43,7 +34,7 @@ def command_pages(folder: str) -> dict[str, str]:
         )
         rows = [(f"[`{path}`]({place}#{anchor(path)})", summary(command)) for path, command in commands]
         index += [f"## {panel}\n", table(("command", "what it does"), rows)]
-    return {f"{folder}/index.md": "\n".join([*index, CODES]), **pages}
+    return {f"{folder}/index.md": "\n".join(index), **pages}
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:

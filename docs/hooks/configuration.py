@@ -7,22 +7,6 @@ from fedactive.options import Option, options_of
 from fedactive.registry import Registry
 from tables import code, table
 
-HEAD = """# Configuration
-
-Every setting of an experiment. One definition serves four ways to give it:
-
-| where | as |
-|---|---|
-| a command | `--fl-rounds 50` |
-| a TOML file (`--config FILE.toml`), `experiment.toml` of a run folder | `fl_rounds = 50` |
-| Python | `fedactive.Experiment(fl_rounds=50)` |
-| the plan of a run between sites | `fl_rounds = 50` |
-
-`fedactive compare` and `fedactive.compare` take several values. Settings with a ● decide the result:
-their hash names the run folder. The others say where and how it is computed, and may differ when a run
-is resumed.
-"""
-
 
 def configuration_page() -> str:
     """Write a table for each panel of settings."""
@@ -30,7 +14,7 @@ def configuration_page() -> str:
     for item in options_of(Experiment):
         panels.setdefault(item.panel, []).append(row(item))
     heading = ("setting", "default", "what it is", "allowed", "")
-    return HEAD + "".join(f"\n## {panel}\n\n{table(heading, rows)}" for panel, rows in panels.items())
+    return "".join(f"\n## {panel}\n\n{table(heading, rows)}" for panel, rows in panels.items())
 
 
 def row(item: Option) -> tuple[str, ...]:
