@@ -151,11 +151,12 @@ def test_workers_end_with_a_killed_main_process(tmp_path):
     process = subprocess.Popen(
         [*EAGER_COMMAND, *command(tmp_path, 2)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    while not list(tmp_path.glob("*/checkpoint.pt")):  # they are at work
+    workers: list[int] = []
+    while len(workers) < 2:
         assert process.poll() is None
         time.sleep(0.05)
-    workers = descendants(process.pid)
-    assert len(workers) == 2
+        workers = descendants(process.pid)
+    time.sleep(0.5)  # they are at work
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
