@@ -15,7 +15,6 @@ from fedactive.data.deep import Deep
 from fedactive.data.pictures import decode, fit, see
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.sites.card import card_from_plain, card_to_plain, read_card
-from fedactive.sites.site.folder import Site
 from fedactive.sites.site.read_images import read_images
 from support.dicoms import PUBLISHED, copy
 
@@ -177,23 +176,9 @@ def test_images_of_a_patient_are_on_one_side_of_the_test_split(tmp_path):
     ):
         values = pydicom.dcmread(PUBLISHED / "MR_small.dcm").pixel_array + k
         copy("MR_small", tmp_path / folder / f"{k}.dcm", PatientID=patient, PixelData=values.tobytes())
-    (tmp_path / "classes.txt").write_text("cat\ndog\n")
-    site = Site.init(
-        tmp_path / "site", "north", tmp_path / "images", tmp_path / "classes.txt", tmp_path / "test"
-    )
     for _ in range(2):  # also from the cache
-        pool = site.read((1, 8, 8))
+        pool = read_images(tmp_path / "images", SHAPE, tmp_path / "cache" / "x.npz", test=tmp_path / "test")
         assert pool.names == ("0.dcm", "5.dcm")
         assert pool.left_out() == [
             f"{k}.dcm is left out: its patient is among the test images" for k in (1, 2)
         ]
-
-
-def test_a_site_that_began_without_dicom_passes_it_over(tmp_path):
-    for k in range(3):
-        sixteen(tmp_path / "images", f"{k}.png", np.full((8, 8), 300 * k))
-    (tmp_path / "classes.txt").write_text("cat\ndog\n")
-    site = Site.init(tmp_path / "site", "north", tmp_path / "images", tmp_path / "classes.txt", None)
-    site.read((1, 8, 8))
-    copy("MR_small", tmp_path / "images" / "new.dcm")
-    assert site.read((1, 8, 8)).left_out() == ["1 file is left out: not .png, .jpg, .jpeg, .dcm, .dicom"]

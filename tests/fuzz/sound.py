@@ -19,6 +19,7 @@ from fedactive.progress import Silent
 from fedactive.record.export import export
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.member import Member
+from fedactive.sites.site.collection import Collection
 from fedactive.sites.site.folder import Site
 from support.dicoms import PUBLISHED
 from support.folders import make_site
@@ -176,8 +177,8 @@ class Sound:
         (self.folder / "north").mkdir()
         site: Site = make_site(self.folder / "north")
         site.join(self.hub / "invitation.toml")
-        site.read((1, 8, 8))
         store = site.store()
+        Collection(site, store)
         store.annotators.add("ada")
         site.keep_classes(store)
         store.close()

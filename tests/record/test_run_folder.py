@@ -151,19 +151,27 @@ def test_workers_end_with_a_killed_main_process(tmp_path):
     process = subprocess.Popen(
         [*EAGER_COMMAND, *command(tmp_path, 2)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    children: list[int] = []
-    while len(children) < 2:
+    workers: list[int] = []
+    while len(workers) < 2:
         assert process.poll() is None
         time.sleep(0.05)
-        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        children = [int(pid) for pid in listed.split()]
-    time.sleep(3)
+        workers = descendants(process.pid)
+    time.sleep(0.5)  # they are at work
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
-    while any(alive(pid) for pid in children) and time.monotonic() < deadline:
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not any(alive(pid) for pid in children)
+    assert not any(alive(pid) for pid in workers)
+
+
+def descendants(process):
+    """The children of a process, and theirs."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    return [pid for child in map(int, children) for pid in (child, *descendants(child))]
 
 
 def alive(pid):

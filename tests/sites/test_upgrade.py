@@ -18,6 +18,7 @@ from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.folder import Coordinator
 from fedactive.sites.coordinator.run_plan import run_plan
 from fedactive.sites.coordinator.status import read_status
+from fedactive.sites.site.collection import Collection
 from fedactive.sites.site.folder import Site
 from fedactive.sites.site.trainer import Trainer
 from releases.make import ANSWERS_OF_ROUND_1, CLASSES, FOLDER, PLAN, class_of
@@ -63,7 +64,8 @@ def test_a_site_keeps_its_labels_and_people(left, name):
         site.keep_classes(store)
         assert store.labels() == answered(left, name)
         assert store.annotators.find("ada") is not None
-        assert len(site.image_names()) == 30
+        assert len(Collection(site, store)) == 30
+        assert store.labels() == answered(left, name)
         assert site.classes == CLASSES
 
 
@@ -79,7 +81,9 @@ def test_a_run_goes_on_to_its_end(left, monkeypatch):
             site = Site.open(left / name)
             store = open_files.enter_context(closing(site.store()))
             classes = [class_of(path.read_bytes()) for path in sorted((left / f"{name}-images").iterdir())]
-            trainers.append(Trainer(site.folder / "runs", store, site.classes, site.read_holdings, "cpu"))
+            trainers.append(
+                Trainer(site.folder / "runs", store, site.classes, Collection(site, store), "cpu")
+            )
             annotators.append(Annotator(store, classes))
         transport = Loopback(trainers, annotators)
         result = run_plan(plan, transport, SITES)
