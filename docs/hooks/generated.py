@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
 from choices import choices_page
 from commands import command_pages
 from configuration import configuration_page
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parents[1]
 
