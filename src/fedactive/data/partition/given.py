@@ -26,6 +26,8 @@ def read_clients(path: Path) -> tuple[tuple[str, ...], Array] | None:
     found = guarded(lambda file: medmnist.read_if_there(file, (CLIENTS, "train_labels")), path)
     if CLIENTS not in found:
         return None
+    if "train_labels" not in found:
+        raise bad_file(path, "the array train_labels is missing")
     clients = found[CLIENTS]
     if clients.ndim != 1 or clients.dtype.kind not in "iuU":
         raise bad_file(

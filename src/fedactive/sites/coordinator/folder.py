@@ -237,7 +237,8 @@ class Coordinator:
             names = read_names(folder)
             if not names or completed_rounds(folder) >= wanted.rounds:
                 continue
-            with suppress(UserError):  # a plan of an earlier version that this one does not understand
+            # Plans of an earlier version that this one does not understand, and damaged ones.
+            with suppress(UserError, OSError, ValueError):
                 if self.read_plan(file.read_text(), 1).experiment.hash == wanted.hash:
                     begun.append(self.read_plan(text, len(names)))
         return max(begun, key=lambda plan: plan.experiment.clients, default=None)
