@@ -34,7 +34,7 @@ def models(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     path = rng.choice((*sound.models, *sound.backbones))
     content, copy = path.read_bytes(), place / path.name
     scripts = [script(content)] if path.suffix == ".pt" else []
-    copy.write_bytes(rng.choice([damage(content, rng)] * 8 + payloads() + scripts * 4))
+    copy.write_bytes(rng.choice([*[damage(content, rng)] * 8, *payloads(), *scripts * 4]))
     if path in sound.models:
         pictures = str(rng.choice((sound.pictures / "test" / "ant", sound.images)))
         return ["predict", path.name, pictures, "-o", "predictions.csv"]
@@ -85,7 +85,7 @@ def sites(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     north = Path(shutil.copytree(sound.site, place / "north")) / "site"
     whose = rng.choice((hub, north))
     file = rng.choice(sorted(path for path in whose.rglob("*") if path.is_file() and path.name[0] != "."))
-    file.write_bytes(rng.choice([damage(file.read_bytes(), rng)] * 5 + payloads()))
+    file.write_bytes(rng.choice([*[damage(file.read_bytes(), rng)] * 5, *payloads()]))
     at, word = str(whose.relative_to(place)), text(rng)
     if whose == north:
         return [

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import zipfile
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,5 +66,6 @@ def script(sound: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def payloads() -> list[bytes]:
-    return [plain(), array(), archive(), checkpoint(), sealed()]
+@cache
+def payloads() -> tuple[bytes, ...]:
+    return plain(), array(), archive(), checkpoint(), sealed()

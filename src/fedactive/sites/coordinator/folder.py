@@ -202,7 +202,11 @@ class Coordinator:
     def plan(self, name: str) -> FieldPlan:
         """Read the plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
-        plan = self.read_plan(self.plan_file(name).read_text(), clients)
+        try:
+            text = self.plan_file(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{self.plan_file(name)} cannot be read; {RESTORE}") from None
+        plan = self.read_plan(text, clients)
         if plan.experiment.name != name:  # its hash covers the backbone's content
             raise UserError(f"{plan.experiment.backbone} is not the file with which run {name} began")
         return plan
@@ -272,6 +276,8 @@ class Coordinator:
         """List the sites that the run began with, as they are now; for a new run, the present sites."""
         begun = read_names(self.run_folder(plan))
         known = {site.name: site for site in self.all_sites()}
+        if strangers := [name for name in begun if name not in known]:
+            raise UserError(f"{self.run_folder(plan)} has site {strangers[0]}, which was never admitted")
         return [known[name] for name in begun] if begun else self.sites()
 
 
