@@ -112,6 +112,7 @@ def test_what_may_be_left_out(change, sentence):
         (OWN.replace("[3, 5]", "[]"), "suite own: seeds"),
         (OWN.replace("[3, 5]", '["3"]'), "suite own: seeds: '3' was given, allowed is a whole number"),
         (OWN.replace("seeds", "metrics = [[]]\nseeds"), r"suite own: metrics: \[\] was given"),
+        (OWN + "rho = []", r"suite own: rho: \[\] was given, allowed is a value, or a list of one or more"),
         (OWN + 'strategy = "logo"', "suite own: strategy: 'logo' was given, allowed is none here"),
         (OWN.replace("seeds", 'metrics = ["f1"]\nseeds'), "suite own: metrics: 'f1' was given"),
     ],

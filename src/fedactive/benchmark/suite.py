@@ -186,15 +186,18 @@ def read_suite(name: str, text: str) -> Suite:
         empty = key in values and not given
         if empty or not isinstance(given, kind) or (required and key not in values):
             raise ConfigurationError(f"suite {name}: {key}", given, allowed)
-    for key, kind, allowed in OF_LISTS:
+    for key, item, wanted in OF_LISTS:
         for given in values.get(key, []):
-            if type(given) is not kind:
-                raise ConfigurationError(f"suite {name}: {key}", given, allowed)
+            if type(given) is not item:
+                raise ConfigurationError(f"suite {name}: {key}", given, wanted)
     for table in (values["settings"], *values.get("variants", [])):
         for key in OF_METHODS:
             if key in table:
                 allowed = "none here: a suite has methods and seeds"
                 raise ConfigurationError(f"suite {name}: {key}", table[key], allowed)
+        for key, value in table.items():
+            if value == []:
+                raise ConfigurationError(f"suite {name}: {key}", value, "a value, or a list of one or more")
     for metric in values.get("metrics", []):
         if metric not in METRICS:
             raise unknown_name(f"suite {name}: metrics", metric, METRICS)

@@ -45,6 +45,7 @@ LOCK = ".lock"  # held by the process that runs
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 OUTDATED = ".outdated"  # where runs of other data or code are moved, beside the run folders
 MAGIC = b"fedactive checkpoint 1 "
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGE, RuntimeError, UnpicklingError)
 TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
 
 
@@ -273,5 +274,5 @@ def state_in(checkpoint: bytes) -> State | None:
         return None
     try:
         return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
-    except (*DAMAGE, RuntimeError, UnpicklingError):  # anybody can write the checksum, too
+    except UNREADABLE:  # anybody can write the checksum, too
         return None
