@@ -99,7 +99,7 @@ class Coordinator:
 
     def former(self) -> list[str]:
         """List the addresses where it was, the latest first: sites may still look for it there."""
-        return list(read_json(self.folder / "former.json", "addresses", []))
+        return list(map(str, read_json(self.folder / "former.json", "addresses", [])))
 
     def certificate_notice(self) -> str | None:
         """Say that the server's certificate has ended or ends soon, if so."""
