@@ -27,7 +27,9 @@ def load_script(
         opens_files = any(map(OPENS_FILES.search, codes))
         if isinstance(place, io.BytesIO):
             place.seek(0)
-        module = None if opens_files else torch.jit.load(place, map_location=device, _extra_files=more)
+        module: torch.nn.Module | None = None
+        if not opens_files:
+            module = torch.jit.load(place, map_location=device, _extra_files=more)
     except Exception:  # a damaged file can fail anywhere inside what reads it
         raise ValueError("it is no TorchScript file, or it is damaged") from None
     if module is None:
