@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from fedactive.files import write_output
+import pytest
+
+from fedactive.files import load_toml, write_output
 
 
 def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
@@ -27,3 +29,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_output(link, b"new")
     assert link.is_symlink()
     assert page.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 10_000, "a = " + "{a = " * 10_000])
+def test_a_toml_text_that_is_nested_without_end_is_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load_toml(text)

@@ -65,6 +65,13 @@ def test_data_without_clients_say_so(small):
         small(partition="given")
 
 
+def test_names_of_no_samples(tmp_path):
+    for labels in ({}, {"train_labels": np.array(1)}):
+        np.savez(tmp_path / "a.npz", train_clients=np.array(["a", "b"]), **labels)
+        with pytest.raises(DataError, match=r"train_labels is missing|2 names for 1 training samples"):
+            read_clients(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize(
     ("clients", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedactive.data.loader import check, find_classes, load
 from fedactive.data.own_data import find_own
 from fedactive.data.own_file import is_own_file, short_name
 from fedactive.data.own_images import mean_and_std
+from fedactive.data.pictures import see
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.experiment import Experiment
 from support.picture_files import drawing, write_folder, write_split
@@ -173,6 +175,17 @@ def test_unreadable_files_are_named(tmp_path: Path):
     Image.fromarray(np.zeros((12, 12), np.float32)).save(folder / "test" / "ant" / "real.tiff")
     with pytest.raises(DataError, match=r"real\.tiff \(its pixels are real numbers, expected 8 or 16 bits\)"):
         read(folder)
+
+
+def test_a_picture_that_is_small_on_disk_only_is_named(tmp_path: Path):
+    """Of one of up to twice its limit Pillow only warns, and the command line would go on."""
+    folder = write_split(tmp_path / "pictures")
+    Image.new("1", (10_000, 10_000)).save(folder / "test" / "ant" / "bomb.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with pytest.raises(DataError, match=r"cannot use test/ant/bomb\.png \(it is too large\)"):
+            read(folder)
+        assert see(folder / "test" / "ant" / "bomb.png") == "it is too large"
 
 
 def test_a_picture_that_ends_too_early_is_named(tmp_path: Path):

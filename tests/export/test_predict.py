@@ -1,6 +1,7 @@
 """Predictions for images, folders, arrays and features; what cannot be read is named."""
 
 import warnings
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -174,6 +175,23 @@ def test_files_that_are_not_exported_models_are_refused(exported, place, tmp_pat
         exported({".onnx": "onnx", ".pt": "torchscript"}[ending], ".onnx")
         with pytest.raises(DataError, match="`fedactive export` did not write this file"):
             fedactive.load_model(place / other)
+
+
+def test_a_head_that_is_nested_without_end_is_one_sentence(tmp_path):
+    head = b"[" * 100_000
+    (tmp_path / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
+    with pytest.raises(DataError, match="`fedactive export` did not write this file"):
+        fedactive.load_model(tmp_path / "model.safetensors")
+
+
+def test_a_torchscript_file_whose_code_cannot_be_unpacked_is_one_sentence(tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/code/a.py", "pass" * 1000)
+    content = bytearray((tmp_path / "model.pt").read_bytes())
+    content[45:55] = b"\xff" * 10
+    (tmp_path / "model.pt").write_bytes(content)
+    with pytest.raises(DataError, match="it is no TorchScript file, or it is damaged"):
+        fedactive.load_model(tmp_path / "model.pt")
 
 
 def test_a_run_whose_dataset_is_gone_says_what_is_missing(trained, photographs, tmp_path):

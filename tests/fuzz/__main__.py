@@ -20,13 +20,19 @@ from fuzz.command import SECONDS_TO_HANG
 from fuzz.sound import Sound
 
 FOUND = 100
+PAGES = "pages"
+TESTS_OF_PAGES = (
+    "sites/page/test_fuzz.py",
+    "sites/coordinator/overview/test_fuzz.py",
+    "sites/test_monitor.py",
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=2000, help="so many of each target")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--only", nargs="+", choices=[*TARGETS, PAGES], default=[*TARGETS, PAGES])
     parser.add_argument("--case", type=int, help="only the case of this number")
     parser.add_argument("--folder", type=Path, help="work in this folder")
     parser.add_argument("--in-process", type=int, help=argparse.SUPPRESS)
@@ -35,7 +41,10 @@ def main() -> int:
     if given.in_process is not None:
         return work(given.only[0], given.seed, given.in_process, given.cases, folder)
     first, end = (given.case, given.case + 1) if given.case is not None else (0, given.cases)
-    found = sum(fuzz(target, given.seed, first, end, folder / target) for target in given.only)
+    targets = [target for target in given.only if target != PAGES]
+    found = sum(fuzz(target, given.seed, first, end, folder / target) for target in targets)
+    if PAGES in given.only:
+        found += fuzz_pages(given.cases)
     print(f"{found} findings, in {folder}")
     return int(found > 0)
 
@@ -60,6 +69,15 @@ def fuzz(target: str, seed: int, first: int, end: int, folder: Path) -> int:
         (folder / "case").rename(folder / f"died-{seed}-{first}")
         first, found = first + 1, found + 1
     return found
+
+
+def fuzz_pages(requests: int) -> int:
+    """Do the tests of pages with so many requests, 2,000 or more, always the same; return whether one failed."""
+    tests = [str(Path(__file__).parent.parent / name) for name in TESTS_OF_PAGES]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-k", "requests", *tests]
+    return int(
+        subprocess.run(command, env=os.environ | {"REQUESTS": str(max(2000, requests))}).returncode != 0
+    )
 
 
 def report(target: str, seed: int, end: int, begun: float, found: int) -> int:

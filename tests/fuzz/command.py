@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
+import typer
 from PIL import Image
 
 import fedactive.cli.app
@@ -30,6 +31,9 @@ LONGEST = 5000  # characters of a line that a person is to read
 MOST_MEMORY = 2**31  # bytes that one command may need more than all before
 
 watch = cache(Watch)
+all_commands = cache(
+    typer.main.get_command
+)  # Typer makes them anew at each call, which takes longer than most cases
 
 
 class HangsError(BaseException):
@@ -101,6 +105,7 @@ def surroundings(words: Sequence[str], place: Path) -> Iterator[None]:
             patch.dict(os.environ, variables),
             patch.object(sys, "argv", ["fedactive", *words]),
             patch("tempfile.tempdir", None),
+            patch("typer.main.get_command", all_commands),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("default")  # as outside of tests

@@ -139,7 +139,7 @@ def spoil_picture(path: Path, folder: Path, rng: random.Random) -> None:
         lambda: shutil.rmtree(path.parent),
         lambda: (path.unlink(), path.mkdir()),
         lambda: (path.unlink(), path.symlink_to(rng.choice((path.name, "..", "missing", "/etc", other)))),
-        lambda: os.symlink("..", path.parent / "above"),
+        lambda: os.path.lexists(path.parent / "above") or os.symlink("..", path.parent / "above"),
         lambda: (folder / rng.choice(("clients", "val", "Train", ".hidden"))).mkdir(exist_ok=True),
     )
     rng.choice(ways)()

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import click
-import typer
 
 from fedactive.cli.app import app
 from fedactive.experiment import Experiment
 from fedactive.options import Option, options_of
+from fuzz.command import all_commands
 from fuzz.inputs import fill, text
 from fuzz.sound import TINY, Sound
 
@@ -26,7 +26,7 @@ ELSEWHERE = {"workers", "federation", "track", "runs_dir"}
 
 @cache
 def commands() -> dict[str, click.Command]:
-    return dict(walk("", typer.main.get_command(app)))
+    return dict(walk("", all_commands(app)))
 
 
 def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:

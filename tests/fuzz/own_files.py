@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fuzz.inputs import damage, text
 from fuzz.options import flags
-from fuzz.payload import payloads, resealed, script, sealed
+from fuzz.payload import payloads, script, sealed
 from fuzz.sound import PLAN, SUITE, TINY, Sound
 from support.damage import damage_folder, damage_results
 
@@ -34,7 +34,7 @@ def models(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     path = rng.choice((*sound.models, *sound.backbones))
     content, copy = path.read_bytes(), place / path.name
     scripts = [script(content)] if path.suffix == ".pt" else []
-    copy.write_bytes(rng.choice([damage(content, rng)] * 8 + payloads() + scripts * 4))
+    copy.write_bytes(rng.choice([*[damage(content, rng)] * 8, *payloads(), *scripts * 4]))
     if path in sound.models:
         pictures = str(rng.choice((sound.pictures / "test" / "ant", sound.images)))
         return ["predict", path.name, pictures, "-o", "predictions.csv"]
@@ -45,12 +45,8 @@ def models(rng: random.Random, place: Path, sound: Sound) -> list[str]:
 def runs(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     """A run folder, which is read, exported or resumed."""
     folder = Path(shutil.copytree(sound.run, place / "runs" / sound.run.name))
-    how, checkpoint = rng.choice(("folder", "folder", "file", "file", "checkpoint")), folder / "checkpoint.pt"
-    if how == "folder":
+    if rng.random() < 0.5:
         damage_folder(folder, rng)
-    elif how == "checkpoint":
-        checkpoint.write_bytes(resealed(checkpoint.read_bytes(), rng))
-        (folder / "done.json").unlink()
     else:
         file = rng.choice(sorted(folder.iterdir()))
         file.write_bytes(rng.choice([damage(file.read_bytes(), rng), *payloads(), sealed()]))
@@ -89,7 +85,7 @@ def sites(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     north = Path(shutil.copytree(sound.site, place / "north")) / "site"
     whose = rng.choice((hub, north))
     file = rng.choice(sorted(path for path in whose.rglob("*") if path.is_file() and path.name[0] != "."))
-    file.write_bytes(rng.choice([damage(file.read_bytes(), rng)] * 5 + payloads()))
+    file.write_bytes(rng.choice([*[damage(file.read_bytes(), rng)] * 5, *payloads()]))
     at, word = str(whose.relative_to(place)), text(rng)
     if whose == north:
         return [

@@ -19,6 +19,7 @@ from fedactive.files import write_atomically
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
 from fedactive.record.run_folder import Run
+from fuzz import payload
 from support.commands import cli
 
 TABLES = ("metrics", "selections", "clients")
@@ -211,7 +212,8 @@ def interrupted(small, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + b"x" + b[-8:], lambda b: b""]
+    "damage",
+    [lambda b: b[: len(b) // 2], lambda b: b[:-9] + b"x" + b[-8:], lambda b: b"", lambda b: payload.sealed()],
 )
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_takes_over(interrupted, tmp_path, damage):
     experiment, folder = interrupted
@@ -219,6 +221,7 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_takes_over(interrupt
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     with pytest.raises(RunError, match=r"checkpoint.pt is damaged; move it away .* checkpoint.previous.pt"):
         run(experiment)
+    assert not Path(payload.EXECUTED).exists()
     checkpoint.unlink()
     resumed = run(experiment)
     assert_same_results(resumed.folder, run(replace(experiment, runs_dir=tmp_path / "whole")).folder)

@@ -34,7 +34,9 @@ def test_a_damaged_invitation_is_refused(coordinator, site, cut):
     assert not (site.folder / "invitation.toml").exists()
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:70000", 'ho"st:1', "a b:1"])
+@pytest.mark.parametrize(
+    "address", ["", "host", "host:", ":1", "host:0", "host:70000", "host:²", 'ho"st:1', "a b:1"]
+)
 def test_an_address_is_host_and_port(tmp_path, address):
     with pytest.raises(ConfigurationError, match="host:port"):
         Coordinator.init(tmp_path / "x", address)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from contextlib import closing
+from itertools import product
 
 import httpx
 import pytest
@@ -19,6 +21,19 @@ from fedactive.sites.flower.supernode import CONNECTED, NOT_ADMITTED, SuperNode
 from fedactive.sites.monitor import Monitor, Reading, exposition, single
 from fedactive.sites.site import metrics as of_site
 from support.folders import admit
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "get")
+PATHS = (
+    "/health",
+    "/metrics",
+    "/health/",
+    "/metrics/%00",
+    "/..%2f",
+    "/%FF",
+    "//",
+    "/metrics?a=%0d%0a",
+    "/" + "a" * 9999,
+)
 
 
 @pytest.fixture
@@ -106,6 +121,16 @@ def test_a_site_says_whether_it_is_connected_and_no_names(site, ask):
 def test_an_address_is_checked_before_anything_is_served():
     with pytest.raises(ConfigurationError, match="address: '9101' was given"):
         Monitor("9101", list, list)
+
+
+def test_requests_from_its_routes(ask):
+    get = ask(list, list)
+    with httpx.Client(base_url=str(get("/health").url.copy_with(path="/"))) as client:
+        statuses = Counter(
+            client.request(method, path).status_code for method, path in product(METHODS, PATHS)
+        )
+    assert set(statuses) <= {200, 307, 400, 404, 405}, statuses
+    assert statuses[200] >= 2, statuses
 
 
 def test_it_answers_nothing_else(ask):

@@ -24,11 +24,14 @@ def load_script(
     try:
         with zipfile.ZipFile(place) as archive:
             codes = [archive.read(entry) for entry in archive.infolist() if entry.filename.endswith(".py")]
-        if any(map(OPENS_FILES.search, codes)):
-            raise ValueError("it would open files of this machine, which a model need not")
+        opens_files = any(map(OPENS_FILES.search, codes))
         if isinstance(place, io.BytesIO):
             place.seek(0)
-        module: torch.nn.Module = torch.jit.load(place, map_location=device, _extra_files=more)
-        return module
-    except (RuntimeError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError):
+        module: torch.nn.Module | None = None
+        if not opens_files:
+            module = torch.jit.load(place, map_location=device, _extra_files=more)
+    except Exception:  # a damaged file can fail anywhere inside what reads it
         raise ValueError("it is no TorchScript file, or it is damaged") from None
+    if module is None:
+        raise ValueError("it would open files of this machine, which a model need not")
+    return module

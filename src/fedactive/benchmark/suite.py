@@ -195,6 +195,9 @@ def read_suite(name: str, text: str) -> Suite:
             if key in table:
                 allowed = "none here: a suite has methods and seeds"
                 raise ConfigurationError(f"suite {name}: {key}", table[key], allowed)
+        for key, value in table.items():
+            if value == []:
+                raise ConfigurationError(f"suite {name}: {key}", value, "a value, or a list of one or more")
     for metric in values.get("metrics", []):
         if metric not in METRICS:
             raise unknown_name(f"suite {name}: metrics", metric, METRICS)

@@ -44,7 +44,7 @@ def init(
     from fedactive.sites.names import check_name
     from fedactive.sites.site.folder import Site
 
-    site = Site.init(folder, check_name(name or folder.resolve().name), images, classes, test)
+    site = Site.init(folder, check_name(name or Path(os.path.abspath(folder)).name), images, classes, test)
     print(f"send this file to the coordinator: {site.folder / 'site.pub'}")
 
 

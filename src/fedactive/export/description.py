@@ -59,5 +59,5 @@ class Description:
             values = json.loads(text or "")
             lists = [key for key in ("classes", "input_shape", "window") if key != "window" or key in values]
             return cls(**values | {key: tuple(values[key]) for key in lists})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise DataError(f"{source}: `fedactive export` did not write this file") from None

@@ -78,7 +78,8 @@ class TrainedModel:
     def table(self, names: list[str], probabilities: Tensor) -> pd.DataFrame:
         columns = [f"p({name})" for name in self.classes]
         table = pd.DataFrame(probabilities.numpy(), columns=columns)
-        table.insert(0, "image", names)
+        # Bytes of names that are no text are escaped.
+        table.insert(0, "image", [name.encode(errors="backslashreplace").decode() for name in names])
         table.insert(1, "prediction", [self.classes[k] for k in probabilities.argmax(1).tolist()])
         return table
 

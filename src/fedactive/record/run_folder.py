@@ -41,11 +41,11 @@ from fedactive.record.tables import DAMAGE
 from fedactive.registry import AUGMENTATIONS, REGISTRIES, STRATEGIES, split_names
 
 FORMAT = 1
-NO_STATE: tuple[type[Exception], ...] = (*DAMAGE, RuntimeError, UnpicklingError)
 LOCK = ".lock"  # held by the process that runs
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 OUTDATED = ".outdated"  # where runs of other data or code are moved, beside the run folders
 MAGIC = b"fedactive checkpoint 1 "
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGE, RuntimeError, UnpicklingError)
 TABLES = {"metrics": State.metrics, "selections": State.selections, "timings": State.timings}
 
 
@@ -274,5 +274,5 @@ def state_in(checkpoint: bytes) -> State | None:
         return None
     try:
         return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
-    except NO_STATE:  # anybody can write the checksum, too
+    except UNREADABLE:  # anybody can write the checksum, too
         return None

@@ -52,7 +52,7 @@ def has_authority(folder: Path) -> bool:
     """Return whether ca.key can sign a server's certificate that ca.pem vouches for to its end."""
     try:
         key, authority = _read_key(folder / "ca.key"), read_certificate(folder / "ca.pem")
-    except (OSError, ValueError, TypeError, UserError):  # earlier versions kept no key, or it is cut short
+    except UserError:  # earlier versions kept no key, or it is cut short
         return False
     lasts = authority.not_valid_after_utc > datetime.now(UTC) + SERVER_LASTS
     return lasts and authority.public_key() == key.public_key()
@@ -143,7 +143,12 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    key = load_pem_private_key(path.read_bytes(), password=None)
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise UserError(f"{path} is damaged; `fedactive coordinator renew` makes a new one") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise TypeError(f"{path} is another kind of key")
+        raise UserError(f"{path} is another kind of key")
     return key

@@ -42,6 +42,11 @@ class Invitation:
 
 def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536 or set(host) & set(' "/\\'):
+    if (
+        not host
+        or not (port.isascii() and port.isdecimal())
+        or not 0 < int(port) < 65536
+        or set(host) & set(' "/\\')
+    ):
         raise ConfigurationError("address", text, "host:port, as in coordinator.example.org:9443")
     return host.strip("[]"), int(port)

@@ -38,6 +38,25 @@ def test_a_coordinator_that_was_killed_says_so(coordinator, site):
         coordinator.admit(site.folder / "site.pub", None)
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"sites": 1}', b'{"sites": [1]}', b'{"sites": [{"name": 1}]}']
+)
+def test_a_damaged_list_of_sites_is_named(coordinator, content):
+    (coordinator.folder / "sites.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"sites.json is damaged; restore it from a backup"):
+        coordinator.all_sites()
+
+
+def test_a_damaged_plan_of_another_run_is_in_nobodys_way(coordinator):
+    admit(coordinator, 2)
+    other = coordinator.keep_plan('dataset = "digits"\nseed = 2')
+    coordinator.begin(other)
+    coordinator.plan_file(other.experiment.name).write_bytes(b"\x80")
+    assert coordinator.keep_plan('dataset = "digits"').experiment.clients == 2
+    with pytest.raises(UserError, match=r"toml cannot be read; restore it from a backup"):
+        coordinator.plan(other.experiment.name)
+
+
 # ------------------------------------------------------------------------------------- who is in a run
 
 

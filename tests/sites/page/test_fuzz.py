@@ -7,16 +7,10 @@ import socket
 from collections import Counter
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from schemathesis import GenerationMode
 
+from support.described import REQUESTS, require_no_failure, send_described
 from support.unharmed import unharmed
-
-MANY = 2000
 
 
 @pytest.fixture
@@ -32,55 +26,14 @@ def work(site):
     return site
 
 
-def operations(site):
-    """The page's own description of itself, which it does not serve."""
-    description = site.server.server.config.app.openapi()
-    schema = schemathesis.openapi.from_dict(description)
-    schema.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-    return [found.ok() for found in schema.get_all_operations()]
-
-
 @pytest.mark.parametrize("role", ["lead", "annotator", "stranger"])
 def test_requests_from_its_own_description(work, signed_in, quiet, role):
     client = signed_in("ada", lead=role == "lead")
     if role == "stranger":
         client.cookies.clear()
-    found, statuses = operations(work), Counter()
-    csrf = client.headers.get("X-CSRF-Token")
-    examples = MANY // 50
-
-    def try_out(operation):
-        @settings(
-            max_examples=examples,
-            phases=[Phase.generate],
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(st.data())
-        def call(data):
-            case = data.draw(operation.as_strategy())
-            headers = {"X-CSRF-Token": csrf} if csrf else {}
-            values = case.as_transport_kwargs(base_url=work.address, headers=headers)
-            values.pop("cookies", None)
-            values = {
-                "content" if k == "data" else k: v
-                for k, v in values.items()
-                if k not in ("timeout", "verify")
-            }
-            try:
-                statuses[client.request(**values).status_code] += 1
-            except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError, TypeError, ValueError):
-                statuses["not sent"] += 1
-
-        call()
-
-    for operation in found:
-        if operation.path != "/sign-out":  # the end of all
-            try_out(operation)
-    assert not [status for status in statuses if isinstance(status, int) and status >= 500]
-    assert sum(statuses.values()) - statuses["not sent"] > MANY / 5, statuses
+    description = work.server.server.config.app.openapi()  # which the page does not serve
+    statuses = send_described(client, description, REQUESTS // 50)
+    require_no_failure(statuses, REQUESTS // 5)
     assert statuses[401 if role == "stranger" else 200] > 20, statuses
 
 
@@ -155,7 +108,7 @@ def test_malformed_requests(work, signed_in, quiet):
     client, rng, statuses = signed_in("ada", lead=True), random.Random(1), Counter()
     cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
     address = urlsplit(work.address)
-    for _ in range(MANY):
+    for _ in range(REQUESTS):
         with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
             connection.sendall(malformed(rng, cookie, client.headers["X-CSRF-Token"]))
             connection.settimeout(0.2)
@@ -165,5 +118,5 @@ def test_malformed_requests(work, signed_in, quiet):
                 statuses[0] += 1
     assert not [status for status in statuses if status >= 500]
     assert statuses[200] > 20
-    assert sum(count for status, count in statuses.items() if 400 <= status < 500) > MANY / 4
+    assert sum(count for status, count in statuses.items() if 400 <= status < 500) > REQUESTS / 4
     assert client.get("/api/next").status_code == 200

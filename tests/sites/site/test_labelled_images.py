@@ -55,7 +55,7 @@ def test_test_images_of_an_npz(tmp_path):
     assert torch.equal(found, torch.from_numpy(images)[:, None])
     assert labels.tolist() == [1, 0, 1]
     np.savez(tmp_path / "b.npz", test_images=images, test_labels=np.array([1, 0, 2]))
-    with pytest.raises(DataError, match="does not number the classes"):
+    with pytest.raises(DataError, match="test_labels run from 0 to 2, expected 0 to 1"):
         read_test_images(tmp_path / "b.npz", CLASSES, (1, 8, 8))
 
 

@@ -26,13 +26,16 @@ def read_clients(path: Path) -> tuple[tuple[str, ...], Array] | None:
     found = guarded(lambda file: medmnist.read_if_there(file, (CLIENTS, "train_labels")), path)
     if CLIENTS not in found:
         return None
+    if "train_labels" not in found:
+        raise bad_file(path, "the array train_labels is missing")
     clients = found[CLIENTS]
     if clients.ndim != 1 or clients.dtype.kind not in "iuU":
         raise bad_file(
             path, f"{CLIENTS} are {clients.dtype} {clients.shape}, expected a name for each sample"
         )
-    if len(clients) != len(found["train_labels"]):
-        count = f"{len(clients)} names for {len(found['train_labels'])} training samples"
+    samples = len(np.atleast_1d(found["train_labels"]))
+    if len(clients) != samples:
+        count = f"{len(clients)} names for {samples} training samples"
         raise bad_file(path, f"{CLIENTS} are {count}, expected one for each")
     if clients.dtype.kind == "U" and (clients == "").any():
         raise bad_file(path, f"{CLIENTS} lack a name, in row {int((clients == '').argmax())}")

@@ -114,9 +114,10 @@ def decode(content: bytes, source: str, device: torch.device) -> tuple[Predict, 
     providers = [p for p in (*wanted, "CPUExecutionProvider") if p in runtime.get_available_providers()]
     try:
         session = runtime.InferenceSession(content, options, providers=providers)
+        text = session.get_modelmeta().custom_metadata_map.get(KEY)
     except Exception as error:  # onnxruntime has an error class for each way to fail
         raise DataError(f"{source}: it cannot be read as ONNX, or it is damaged") from error
-    description = Description.from_json(session.get_modelmeta().custom_metadata_map.get(KEY), source)
+    description = Description.from_json(text, source)
     taken = IMAGES if description.takes_images else FEATURES
 
     def predict(samples: Tensor) -> Tensor:

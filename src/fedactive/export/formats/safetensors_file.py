@@ -63,7 +63,7 @@ def metadata(content: bytes) -> dict[str, Any]:
     try:
         length = int.from_bytes(content[:8], "little")
         return dict(json.loads(content[8 : 8 + length])["__metadata__"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 

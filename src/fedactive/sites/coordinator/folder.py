@@ -99,7 +99,7 @@ class Coordinator:
 
     def former(self) -> list[str]:
         """List the addresses where it was, the latest first: sites may still look for it there."""
-        return list(read_json(self.folder / "former.json", "addresses", []))
+        return list(map(str, read_json(self.folder / "former.json", "addresses", [])))
 
     def certificate_notice(self) -> str | None:
         """Say that the server's certificate has ended or ends soon, if so."""
@@ -202,7 +202,11 @@ class Coordinator:
     def plan(self, name: str) -> FieldPlan:
         """Read the plan of the run with this name, which has begun."""
         clients = len(read_names(self.folder / "runs" / name))
-        plan = self.read_plan(self.plan_file(name).read_text(), clients)
+        try:
+            text = self.plan_file(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{self.plan_file(name)} cannot be read; {RESTORE}") from None
+        plan = self.read_plan(text, clients)
         if plan.experiment.name != name:  # its hash covers the backbone's content
             raise UserError(f"{plan.experiment.backbone} is not the file with which run {name} began")
         return plan
@@ -237,7 +241,8 @@ class Coordinator:
             names = read_names(folder)
             if not names or completed_rounds(folder) >= wanted.rounds:
                 continue
-            with suppress(UserError):  # a plan of an earlier version that this one does not understand
+            # Plans of an earlier version that this one does not understand, and damaged ones.
+            with suppress(UserError, OSError, ValueError):
                 if self.read_plan(file.read_text(), 1).experiment.hash == wanted.hash:
                     begun.append(self.read_plan(text, len(names)))
         return max(begun, key=lambda plan: plan.experiment.clients, default=None)
@@ -271,6 +276,8 @@ class Coordinator:
         """List the sites that the run began with, as they are now; for a new run, the present sites."""
         begun = read_names(self.run_folder(plan))
         known = {site.name: site for site in self.all_sites()}
+        if strangers := [name for name in begun if name not in known]:
+            raise UserError(f"{self.run_folder(plan)} has site {strangers[0]}, which was never admitted")
         return [known[name] for name in begun] if begun else self.sites()
 
 

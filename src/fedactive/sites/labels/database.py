@@ -114,7 +114,7 @@ class Database:
             yield
         except sqlite3.IntegrityError:
             raise  # a mistake in the program, not in the file
-        except (OSError, sqlite3.DatabaseError) as error:
+        except (OSError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot use the label store {self.path}: {error}") from None
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:

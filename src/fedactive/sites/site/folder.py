@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,9 @@ class Site:
         if is_site(folder):
             raise UserError(f"{folder} is a site's already, and coordinators may know its key")
         for source in filter(None, (images, test)):
-            if source.resolve().is_relative_to((folder / CACHE).resolve()):
+            if not source.exists():
+                raise DataError(f"{source}: there is no such folder or file")
+            if Path(os.path.realpath(source)).is_relative_to(os.path.realpath(folder / CACHE)):
                 raise UserError(f"{source} is where the site keeps decoded images, and deletes them; move it")
         names = read_classes(classes)
         log_report(read_images(images, THUMBNAIL, test=test))  # now, not at the first run

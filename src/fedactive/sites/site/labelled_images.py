@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,9 @@ from torch import Tensor
 
 from fedactive.data.deep import Window
 from fedactive.data.pictures import Shape, fit
+from fedactive.data.soundness import require_sound_labels
 from fedactive.errors import DataError
-from fedactive.sites.site.read_images import read_images
+from fedactive.sites.site.read_images import read_arrays, read_images
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,7 @@ def read_test_images(
         for sentence in pool.left_out():
             log.warning("among the test images, %s", sentence)
         return torch.from_numpy(pool.pixels), torch.tensor([classes.index(folder) for folder in folders])
-    try:
-        with np.load(source, allow_pickle=False) as content:
-            images, labels = content["test_images"], content["test_labels"].reshape(-1).astype(np.int64)
-            pixels = np.stack([fit(Image.fromarray(image), shape) for image in images])
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read test_images and test_labels of {source}: {error}") from None
-    if len(labels) != len(pixels) or labels.min() < 0 or labels.max() >= len(classes):
-        raise DataError(f"{source}: test_labels does not number the classes of the {len(pixels)} test_images")
-    return torch.from_numpy(pixels), torch.from_numpy(labels)
+    read = read_arrays(source, "test_images", "test_labels")
+    require_sound_labels(source, {"test": read["test_images"]}, read, len(classes))
+    pixels = np.stack([fit(Image.fromarray(image), shape) for image in read["test_images"]])
+    return torch.from_numpy(pixels), torch.from_numpy(read["test_labels"].astype(np.int64))

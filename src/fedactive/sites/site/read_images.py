@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from PIL import Image
 from fedactive.data import dicom
 from fedactive.data.deep import Window
 from fedactive.data.pictures import Decoded, Pixels, Shape, decode, digest_of, fit, see_file
+from fedactive.data.readers import Array, medmnist
+from fedactive.data.soundness import guarded
 from fedactive.errors import DataError
 from fedactive.sites.site.image_files import ENDINGS, Stamp, find_images, leads_astray, stamp
 from fedactive.sites.site.image_pool import (
@@ -198,22 +199,19 @@ def _sift(
 # --- an .npz
 
 
+def read_arrays(path: Path, images: str, *others: str) -> dict[str, Array]:
+    """Read arrays of an .npz file, of which one has images."""
+    read = guarded(lambda file: medmnist.read_arrays(file, (images, *others)), path)
+    found = read[images]
+    colours = found.ndim == 4 and found.shape[3] == 3
+    if found.dtype != np.uint8 or not (found.ndim == 3 or colours) or 0 in found.shape[1:]:
+        form = f"{found.dtype} {found.shape}"
+        raise DataError(f"{path}: {images} is {form}, wanted is uint8 (n, height, width[, 3])")
+    return read
+
+
 def _read_npz(path: Path, shape: Shape, state: str) -> ImagePool:
-    try:
-        with path.open("rb") as file:
-            if file.read(4) != b"PK\x03\x04":  # numpy would take it for a pickle and advise to trust it
-                raise DataError(f"{path} is not an .npz archive; a folder of png or jpg files works, too")
-            file.seek(0)
-            content = np.load(file, allow_pickle=False)
-            if "train_images" not in content:
-                raise DataError(f"{path}: the array train_images is missing")
-            images = content["train_images"]
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"cannot read {path}: {error}") from None
-    if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] == 3)):
-        raise DataError(
-            f"{path}: train_images is {images.dtype} {images.shape}, wanted is uint8 (n, height, width[, 3])"
-        )
+    images = read_arrays(path, "train_images")["train_images"]
     rows = {f"train_images[{k}]": k for k in range(len(images))}
 
     def original(name: str, _: str) -> bytes:
