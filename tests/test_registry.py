@@ -97,7 +97,7 @@ def test_every_file_of_a_folder_holds_what_its_name_says(registry):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "not found"),
+        (None, "a Python file that exists"),
         ("import nowhere", "cannot be loaded: ModuleNotFoundError"),
         ("x = (", "SyntaxError"),
     ],

@@ -206,7 +206,7 @@ def test_a_run_whose_dataset_is_gone_says_what_is_missing(trained, photographs, 
 
 
 def test_another_dataset_than_the_run_had_is_refused(trained, monkeypatch):
-    other = load("digits", None)
+    other = load("digits", "data")
     other.train_labels[0] += 1
     monkeypatch.setattr("fedactive.export.run_model.read_dataset", lambda *_: other)
     with pytest.raises(RunError, match=r"digits is not the dataset that .* was trained on"):

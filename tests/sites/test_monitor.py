@@ -107,7 +107,7 @@ def test_a_site_says_whether_it_is_connected_and_no_names(site, ask):
     supernode = SuperNode(site.folder, "localhost:1", lambda request: None)
     with closing(site.store()) as store:
         store.annotators.add("Ada Lovelace")
-        get = ask(lambda: of_site.troubles(supernode), lambda: of_site.metrics(store, supernode, 5))
+        get = ask(lambda: of_site.troubles(supernode), lambda: of_site.metrics(store, supernode, range(5)))
         assert get("/health").json()["troubles"] == ["the site is connecting"]
         supernode.tell(NOT_ADMITTED)
         assert "has not admitted this site" in get("/health").json()["troubles"][0]

@@ -555,7 +555,7 @@ def test_a_failure_at_a_site_names_nothing(small, tmp_path, caplog):
     card = {"name": "digits", "classes": list(trainer.classes), "channels": 1, "size": 8}
     settings = {"run": run_settings(experiment, card)}
     reply = trainer.answer(Request("hello", "run", settings=settings))
-    assert reply == Reply(problem=1 + PROBLEMS.index(FAILED))
+    assert reply == Reply({"version": VERSION}, problem=1 + PROBLEMS.index(FAILED))
     assert "doe-john" in caplog.text  # here, where it helps
 
 

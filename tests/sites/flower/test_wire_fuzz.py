@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Metadata, MetricRecord, RecordDict
 
 from fedactive.sites.flower.runner import Runner
 from fedactive.sites.flower.transport import read_reply
@@ -24,6 +24,7 @@ class Carrier:
 
     def __init__(self, content):
         self.content = content
+        self.metadata = Metadata(1, "message", 0, 1, "", "group", 0.0, 60.0, "train")
 
 
 def spoil(content: bytes, rng: random.Random) -> bytes:
