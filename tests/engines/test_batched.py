@@ -170,7 +170,7 @@ def test_the_plan_has_the_batches_of_each_client_alone():
         n = len(job.samples)
         order, flips = shuffled(job.shuffle, 3, n), draw_keys(job.shuffle, 3, n) < 0
         for epoch in range(3):
-            rows = [Row.of(plan[epoch, step], recipe) for step in range(3)]
+            rows = [Row(plan[epoch, step], recipe) for step in range(3)]
             code = torch.cat([row.code[k] for row in rows])
             assert torch.equal(code[:n], job.samples[order[epoch]] * 2 + flips[epoch])
             assert (code[n:] == -1).all()
@@ -179,4 +179,4 @@ def test_the_plan_has_the_batches_of_each_client_alone():
             steps = -(-n // 16)
             rates = [float(row.rates[k]) for row in rows[:steps]]
             assert rates == list(job.rates[epoch * steps : (epoch + 1) * steps])
-    assert (Row.of(plan[0, 0], recipe).code[3:] == -1).all()  # nobody there
+    assert (Row(plan[0, 0], recipe).code[3:] == -1).all()  # nobody there

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -31,14 +32,20 @@ class RowLayout:
             end += math.ceil(value.numel() / ALIGNMENT) * ALIGNMENT
         return RowLayout(places, end, frozenset(turned))
 
+    @cached_property
+    def strides(self) -> dict[str, tuple[int, ...]]:
+        """The strides of each tensor; channels last. Computed once: every FL round views all tensors."""
+        strides = {name: channels_last(shape) for name, (_, shape) in self.places.items()}
+        for name in self.turned:
+            outputs = self.places[name][1][0]
+            strides[name] = (1, *(outputs * stride for stride in strides[name][1:]))
+        return strides
+
     def view(self, rows: Tensor, name: str) -> Tensor:
-        """View the tensor of that name in a row or, with clients in front, in all rows; channels last."""
+        """View the tensor of that name in a row or, with clients in front, in all rows."""
         begin, shape = self.places[name]
         # In one operation instead of four: there are many names.
-        own = channels_last(shape)
-        if name in self.turned:
-            own = (1, *(shape[0] * stride for stride in own[1:]))
-        strides = rows.stride()[:-1] + own
+        strides = rows.stride()[:-1] + self.strides[name]
         return rows.as_strided(rows.shape[:-1] + shape, strides, rows.storage_offset() + begin)
 
     def views(self, row: Tensor) -> Weights:

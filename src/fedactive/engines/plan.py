@@ -97,22 +97,38 @@ def unpack_pairs(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Row:
-    """Views of one step of the plan, for all clients.
+    """One step of the plan, for all clients: views of it, made when they are asked for.
 
     Integers and rates share one int64 tensor, so that a step begins with a single small copy.
     """
 
-    rates: Tensor  # (clients,)
-    code: Tensor  # (clients, batch): 2·sample, + 1 if mirrored; -1: an empty place
-    targets: Tensor  # (clients, batch)
-    keys: Tensor  # (clients, batch), from which augmentations draw; below 0 if mirrored
+    values: Tensor  # (clients, Row.length(recipe))
+    recipe: Recipe
 
     @staticmethod
     def length(recipe: Recipe) -> int:
         return 1 + (3 if has_keys(recipe) else 2) * recipe.batch_size
 
-    @staticmethod
-    def of(values: Tensor, recipe: Recipe) -> Row:
-        rates = values[:, :1].contiguous().view(torch.float64)[:, 0].float()
-        code, targets, *keys = values[:, 1:].split(recipe.batch_size, dim=1)
-        return Row(rates, code, targets, keys[0] if keys else -(code & 1))
+    @property
+    def rates(self) -> Tensor:
+        """Return the learning rates (clients,)."""
+        return self.values[:, :1].contiguous().view(torch.float64)[:, 0].float()
+
+    @property
+    def code(self) -> Tensor:
+        """Return 2·sample, + 1 if mirrored, as (clients, batch); -1: an empty place."""
+        return self.column(0)
+
+    @property
+    def targets(self) -> Tensor:
+        """Return the classes (clients, batch)."""
+        return self.column(1)
+
+    @property
+    def keys(self) -> Tensor:
+        """Return (clients, batch) integers from which augmentations draw; below 0 if mirrored."""
+        return self.column(2) if has_keys(self.recipe) else -(self.code & 1)
+
+    def column(self, number: int) -> Tensor:
+        batch = self.recipe.batch_size
+        return self.values[:, 1 + number * batch : 1 + (number + 1) * batch]

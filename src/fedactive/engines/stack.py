@@ -80,6 +80,7 @@ class Stack(ABC):
         self.row = torch.full((width, Row.length(recipe)), -1, device=device)
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
+        self.order = list(model.state_dict())  # of names, which results keep
         self.weights = self.as_weights(self.parameters, self.statistics, self.buffers)
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early, by their accuracy
         self.own_losses: dict[int, OwnLoss] = {}  # and those that may by their loss
@@ -178,9 +179,8 @@ class Stack(ABC):
     def as_weights(self, parameters: Tensor, statistics: Tensor, buffers: Weights) -> list[Weights]:
         """Make views of each client's tensors, by name, in the model's own order."""
         views = self.layout.views(parameters) | self.buffer_layout.views(statistics) | buffers
-        names = list(self.model.state_dict())
-        of_clients = zip(*(views[name].unbind(0) for name in names), strict=True)
-        return [dict(zip(names, tensors, strict=True)) for tensors in of_clients]
+        of_clients = zip(*(views[name].unbind(0) for name in self.order), strict=True)
+        return [dict(zip(self.order, tensors, strict=True)) for tensors in of_clients]
 
     # --- a step
 
@@ -192,7 +192,7 @@ class Stack(ABC):
 
     def whole_step(self) -> None:
         self.fetch()
-        self.lessons.prepare(self.batch, Row.of(self.row, self.recipe).code, self.targets)
+        self.lessons.prepare(self.batch, Row(self.row, self.recipe).code, self.targets)
         self.learn()
 
     def fetch(self, varied: bool = True) -> None:
@@ -207,7 +207,7 @@ class Stack(ABC):
 
     def gather(self, varied: bool = True) -> None:
         """Collect this step's images, varied and normalised, their classes, and which places are filled."""
-        row = Row.of(self.row, self.recipe)
+        row = Row(self.row, self.recipe)
         self.present.copy_((row.code >= 0) & self.active[:, None])
         self.targets.copy_(row.targets.clamp_min(0))
         code = row.code.clamp_min(0).flatten()
@@ -226,7 +226,7 @@ class Stack(ABC):
 
     def descend(self) -> None:
         """Apply g = ∇ℓ(w) + λ·w + μ·(w - w_start) + drift,  v = m·v + g,  w = w - η·v where clients move."""
-        rates, moving = Row.of(self.row, self.recipe).rates, self.present.any(1, keepdim=True)
+        rates, moving = Row(self.row, self.recipe).rates, self.present.any(1, keepdim=True)
         w = self.parameters
         g = self.gradient + self.recipe.weight_decay * w
         if self.start is not None:

@@ -148,7 +148,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
     step_kernels.gather(stack)
-    stack.lessons.prepare(stack.batch, Row.of(stack.row, stack.recipe).code, stack.targets)
+    stack.lessons.prepare(stack.batch, Row(stack.row, stack.recipe).code, stack.targets)
     stack.learn()
 
 
