@@ -57,6 +57,8 @@ def weights(dtype: torch.dtype, channels_in: int, channels: int, size: int) -> T
     high, broad = max(SMALLEST, power(channels)), max(SMALLEST, power(channels_in))
     high, broad = min(128, high), min(64 if size == 3 else 128, broad)
     many = high * broad > 64 * 64
+    if size == 3 and many and dtype != torch.float32:
+        return {"M": high, "N": broad, "K": 32, "num_warps": 8, "num_stages": 5}
     stages = 2 if dtype == torch.float32 else 4 if many else 3
     return {"M": high, "N": broad, "K": 64, "num_warps": 8 if many else 4, "num_stages": stages}
 
