@@ -178,7 +178,7 @@ class Backward:
         shape = stack.network.join(number).shape
         if step.depthwise:
             kernel: Any = depthwise.convolve_each_back
-            tile = tiles.depthwise(shape.channels, stack.positions(step.shape) * stack.width)
+            tile = tiles.depthwise_back(shape.channels, stack.positions(step.shape) * stack.width)
             blocks, columns, clients = stack.grid(step.shape, tile)
             grid = (blocks * step.stride**2, columns, clients)
             gate, known = self.gating(number, grid[0], ready)

@@ -51,7 +51,7 @@ def convolve(stack: LayerStack, step: Convolution) -> list[Launch]:
     kernel: Any
     known: dict[str, Any]
     if step.depthwise:
-        tile = tiles.depthwise(step.shape.channels, stack.positions(step.shape) * stack.width)
+        tile = tiles.depthwise(step.shape.channels, step.stride)
         grid = stack.grid(step.shape, tile)
         blocks = grid[0]
         kernel, known, weights = depthwise.convolve_each, {"CHANNELS": step.shape.channels}, stack.parameters

@@ -23,15 +23,20 @@ def elementwise(channels: int, values: int = VALUES) -> Tile:
     return {"BLOCK": values // width, "C": width, "num_warps": 4}
 
 
-def depthwise(channels: int, positions: int) -> Tile:
-    """Tile a pass with neighbours; a program goes through several blocks, where there are many."""
-    tile = elementwise(channels, values=2048)
-    return tile | {"STEPS": max(1, min(8, positions * channels // (2048 * 1024)))}
+def depthwise(channels: int, stride: int) -> Tile:
+    """Tile a pass with neighbours; a program goes through several blocks, whose neighbours overlap."""
+    width = min(32, power(channels))
+    return {"BLOCK": 1024 // width, "C": width, "STEPS": 4 // stride**2, "num_warps": 2}
+
+
+def depthwise_back(channels: int, positions: int) -> Tile:
+    return elementwise(channels, values=2048) | {"STEPS": 8 if positions * channels > 2**23 else 4}
 
 
 def depthwise_weights(channels: int, positions: int) -> Tile:
-    tile = elementwise(channels, values=1024)
-    return tile | {"STEPS": max(1, min(16, positions // (8 * tile["BLOCK"])))}
+    tile = elementwise(channels, values=512)
+    steps = max(1, min(16, positions // (8 * tile["BLOCK"])))
+    return tile | {"STEPS": steps, "num_warps": 1 if tile["C"] == 64 else 2}
 
 
 def sums(channels: int) -> Tile:
