@@ -86,6 +86,20 @@ def test_means_are_over_settings_that_all_have():
     assert only.ranks.comparisons == 2
 
 
+def test_means_are_over_seeds_that_all_have():
+    """Seed 4 is bad for everybody: who lacks it is no better for that."""
+    hard = {4: -8.0}
+    verdict = points("a", random=lambda seed: hard.get(seed, 0.0), good=lambda seed: 1 + hard.get(seed, 0.0))
+    assert verdict.ranks.means.to_dict() == {"good": 1, "random": 2}
+    there = (verdict.points["method"] == "random") & (verdict.points["seed"] == 4)
+    fewer = Verdict(SUITE, verdict.points[~there])
+    assert fewer.ranks.means.to_dict() == {"good": 1, "random": 2}
+    assert fewer.mean_areas["good"] == pytest.approx(60 + 0.75 + 0.02)
+    assert fewer.needed_by_random().loc["good", "a"][2] == pytest.approx(10.5, abs=0.01)  # 61 of 60 to 70
+    assert "leave out seeds that not all have" in as_markdown(sections_of(fewer))
+    assert "leave out seeds" not in as_markdown(sections_of(verdict))
+
+
 def test_labels_that_random_would_need(verdict):
     needed = verdict.needed_by_random()
     good = needed.loc["good", "a"]

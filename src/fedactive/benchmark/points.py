@@ -62,5 +62,12 @@ def mean_scores(points: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
 
     In AL round 1 the labels are random for all, so there is no query to judge yet.
     """
-    later = points[points["al_round"] > 1]
-    return later.pivot_table(index=["setting", "al_round"], columns="method", values=metric)
+    later = points[points["al_round"] > 1].dropna(subset=metric)
+    same = of_all_methods(later, ["setting", "al_round", "seed"])
+    return same.pivot_table(index=["setting", "al_round"], columns="method", values=metric)
+
+
+def of_all_methods(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Keep what all methods have, as a seed of a setting: means over other seeds would differ by these."""
+    methods = rows.groupby(keys)["method"].transform("nunique")
+    return rows[methods == rows["method"].nunique()]

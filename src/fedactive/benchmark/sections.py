@@ -65,6 +65,8 @@ def summary_note(verdict: Verdict) -> str:
         if len(shared) > 1
         else ""
     )
+    if len(verdict.shared_areas) < verdict.areas["setting"].isin(shared).sum():
+        note += "Ranks and mean accuracy leave out seeds that not all have. "
     note += "Better, worse and undecided count methods, by paired tests. "
     note += f"Seconds are of one client's query, local-only training included, on {' and '.join(hardware)}."
     if verdict.absent:

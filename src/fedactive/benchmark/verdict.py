@@ -14,7 +14,7 @@ import pandas as pd
 from fedactive.analysis.areas import Rivals, standing, test_areas
 from fedactive.analysis.label_saving import labels_needed
 from fedactive.analysis.ranks import Ranks, rank_methods
-from fedactive.benchmark.points import areas, mean_scores
+from fedactive.benchmark.points import areas, mean_scores, of_all_methods
 from fedactive.benchmark.suite import BASELINE, Suite
 
 
@@ -40,16 +40,18 @@ class Verdict:
         return areas(self.points)
 
     @cached_property
+    def shared_areas(self) -> pd.DataFrame:
+        """Return the areas of settings and seeds in which every method with a complete run has one."""
+        return of_all_methods(self.areas, ["setting", "seed"])
+
+    @property
     def shared_settings(self) -> list[str]:
-        """List the settings in which every method with a complete run has one: means are taken over these."""
-        there = self.areas.groupby("setting")["method"].nunique()
-        return [str(setting) for setting in there[there == self.areas["method"].nunique()].index]
+        return list(map(str, self.shared_areas["setting"].unique()))
 
     @property
     def mean_areas(self) -> pd.Series:
         """Return the mean accuracy on the way by method, each of the shared settings weighing the same."""
-        shared = self.areas[self.areas["setting"].isin(self.shared_settings)]
-        return shared.groupby(["method", "setting"])["area"].mean().groupby("method").mean()
+        return self.shared_areas.groupby(["method", "setting"])["area"].mean().groupby("method").mean()
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -97,18 +99,23 @@ class Verdict:
     def needed_by_random(self) -> pd.DataFrame:
         """Return the labels that random would have needed: a row per method and setting, a column per round.
 
-        It is inf where random never got there. Its first budget stands for that or fewer.
+        It is inf where random never got there. Its first budget stands for that or fewer. Both are means over
+        the seeds that both have.
         """
         rows = {}
         for setting, part in self.points.groupby("setting", sort=False):
-            later = part[part["al_round"] > 1].groupby(["method", "al_round"])["accuracy"].mean()
-            random = part[part["method"] == BASELINE].groupby("al_round")[["labelled", "accuracy"]].mean()
+            random = part[part["method"] == BASELINE]
             for method in self.methods:
-                if method != BASELINE and method in set(part["method"]) and len(random):
-                    rows[method, setting] = {
-                        al_round: labels_needed(random["labelled"], random["accuracy"], accuracy)
-                        for al_round, accuracy in later[method].items()
-                    }
+                own = part[(part["method"] == method) & part["seed"].isin(random["seed"])]
+                if method == BASELINE or own.empty:
+                    continue
+                same = random[random["seed"].isin(own["seed"])]
+                curve = same.groupby("al_round")[["labelled", "accuracy"]].mean()
+                later = own[own["al_round"] > 1].groupby("al_round")["accuracy"].mean()
+                rows[method, setting] = {
+                    al_round: labels_needed(curve["labelled"], curve["accuracy"], accuracy)
+                    for al_round, accuracy in later.items()
+                }
         index = pd.MultiIndex.from_tuples(rows, names=["method", "setting"]) if rows else None
         return pd.DataFrame(list(rows.values()), index=index)
 
