@@ -57,12 +57,23 @@ def test_a_row_for_each_strategy_and_who_chose_first(results):
     assert "| `random` | `random` | **10.5** ± 0.5 |" in only
 
 
+def test_a_table_of_another_metric(results):
+    text = few_labels_table(["alpha=1", "metric=macro_f1"], runs_of(results))
+    seeds = [run for run in runs_of(results) if dict(run.identity)["alpha"] == 1.0]
+    values = [100 * run.al_rounds[2].measure("macro_f1") for run in seeds]
+    assert len(values) == 2
+    assert f"{sum(values) / 2:.1f}" != "30.5"  # the accuracy
+    assert text.startswith("Macro F1 in percent by labels of all clients")
+    assert f"| **{sum(values) / 2:.1f}** ± " in text.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["alpha=5"], "there are no such runs"),
         (["dataset=digits"], "the runs differ in alpha; say which are meant, as in alpha=VALUE"),
         (["datset=digits"], "did you mean 'dataset'"),
+        (["alpha=1", "metric=loss"], "accuracy"),
     ],
 )
 def test_other_choices_of_runs_are_refused(results, words, sentence):

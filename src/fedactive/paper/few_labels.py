@@ -1,7 +1,8 @@
 """Tables and pictures of our own runs whose budgets count labels, beside what the paper has.
 
 Runs are chosen by their settings, as in `dataset=svhn algorithm=ridge`. Those that are not given must be the
-same in all runs, but for strategy, who chooses first, and seed.
+same in all runs, but for strategy, who chooses first, and seed. A table shows accuracies, or with
+`metric=balanced_accuracy` those.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ import pandas as pd
 from fedactive.analysis.curve_pictures import plot_learning_curves
 from fedactive.analysis.markdown import to_markdown
 from fedactive.analysis.selection import has_settings, wanted_settings
-from fedactive.errors import UserError
+from fedactive.errors import UserError, unknown_name
 from fedactive.record.archive import Archive
+from fedactive.record.schema import METRICS
 from fedactive.record.stored import StoredRun
 
 AUTO = "auto"
+SHARES = [name for name, metric in METRICS.items() if metric.percent and not metric.lower_is_better]
 OF_A_ROW = ("strategy", "selector", "strategy_options", "first", "seed")
 
 
-def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.DataFrame:
+def few_label_curves(
+    words: Iterable[str], runs: Iterable[StoredRun], metric: str = "accuracy"
+) -> pd.DataFrame:
     """Return the learning curves of the runs that have these settings, `name=value,value`."""
     wanted = wanted_settings(words)
     rows, others = [], set()
@@ -45,7 +50,7 @@ def few_label_curves(words: Iterable[str], runs: Iterable[StoredRun]) -> pd.Data
             }
             for r in run.al_rounds:
                 labels = {"al_round": r.al_round, "labels": r.labelled}
-                rows.append(who | labels | {"accuracy": run.accuracy_in(r.al_round)})
+                rows.append(who | labels | {metric: METRICS[metric].scale * r.measure(metric)})
     if not rows:
         raise UserError("there are no such runs")
     if len(others) > 1:
@@ -69,12 +74,17 @@ class Mean(NamedTuple):
 Row = tuple[str, str]  # a strategy, and who chose first
 
 
-def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
+def few_labels_table(words: Sequence[str], runs: Iterable[StoredRun]) -> str:
     """Write mean and standard error over seeds by strategy and number of labels; bold is the best mean."""
+    asked = [word for word in words if word.startswith("metric=")]
+    metric = asked[-1].removeprefix("metric=") if asked else "accuracy"
+    if metric not in SHARES:
+        raise unknown_name("metric", metric, SHARES)
     found: dict[Row, dict[int, list[float]]] = {}
-    for point in few_label_curves(words, runs).to_dict("records"):
+    settings = [word for word in words if word not in asked]
+    for point in few_label_curves(settings, runs, metric).to_dict("records"):
         row = found.setdefault((str(point["strategy"]), str(point["first"])), {})
-        row.setdefault(int(point["labels"]), []).append(float(point["accuracy"]))
+        row.setdefault(int(point["labels"]), []).append(float(point[metric]))
     cells = {row: {n: Mean.of(seeds) for n, seeds in own.items()} for row, own in found.items()}
     budgets = sorted({labels for row in cells.values() for labels in row})
     best = {
@@ -96,7 +106,9 @@ def few_labels_table(words: Iterable[str], runs: Iterable[StoredRun]) -> str:
     counts = sorted({cell.seeds for row in cells.values() for cell in row.values()})
     what = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     plural = "" if counts[-1] == 1 else "s"
-    text = f"Accuracy in percent by labels of all clients, mean of {what} seed{plural} ± standard error.\n\n"
+    title = METRICS[metric].title
+    text = f"{title[0].upper()}{title[1:]} in percent by labels of all clients, "
+    text += f"mean of {what} seed{plural} ± standard error.\n\n"
     return text + to_markdown(pd.DataFrame(rows)) + verdict_on_auto(cells, best)
 
 
