@@ -51,7 +51,7 @@ def furthest(a, b):
 
 
 @cache
-def engines(model, precision):
+def make_both(model, precision):
     """Both engines, made once: compiling takes most of the time of these tests."""
     spec, recipe = ModelSpec(model, (3, 16, 16), 10), Recipe(precision=precision)
     batched = make_engine(spec, noise(16), recipe, "cuda", 0, 5)
@@ -59,10 +59,17 @@ def engines(model, precision):
     return spec, SequentialEngine(spec, noise(16), recipe, GPU), batched
 
 
+def engines(model, precision):
+    both = make_both(model, precision)
+    # A process has one precision, which its first engine sets; here others have been made since.
+    torch.backends.cudnn.allow_tf32 = precision != "fp32"
+    return both
+
+
 @pytest.fixture(scope="module", autouse=True)
 def closed_at_the_end():
     yield
-    engines.cache_clear()
+    make_both.cache_clear()
 
 
 def moved_apart(start, one, other):
