@@ -58,7 +58,7 @@ unit: setup browser
 	$(BIN)/pytest -n 4 --dist worksteal
 
 reproduce-check: setup ## README and the documents of results say what results/ says
-	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet \
+	@for file in docs/REPRODUCTION.md docs/BENCHMARK.md results/runs.parquet results/yardstick.parquet \
 		docs/FEW-LABELS.md results/few-labels.parquet; do \
 		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
 	done
