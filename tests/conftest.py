@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
+gc.disable()  # while all is imported: `pytest_collection_finish` has it again
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side, one per core; before torch is imported
 # A shell starts background jobs deaf to Ctrl-C, and their children inherit that; tests send it to theirs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items += [*group, *quick[:share]]
         del quick[:share]
     items += quick
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage in what tests leave, never again in all the libraries and tests that were imported."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -49,9 +49,11 @@ def start() -> Connection:
 
 
 def serve(descriptor: int) -> None:
+    gc.disable()  # there is no garbage yet, and much to look through
     for library in LIBRARIES:
         import_module(library)
     gc.freeze()  # what is never looked at is never copied
+    gc.enable()
     pipe = Connection(descriptor)
     with suppress(EOFError):
         while True:

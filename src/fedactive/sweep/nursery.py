@@ -26,8 +26,10 @@ SECONDS_BETWEEN_LOOKS = 0.1  # at which runs have ended
 
 
 def main(plugins: Sequence[str]) -> None:
+    gc.disable()  # there is no garbage yet, and much to look through
     import_module("fedactive.laboratory.run")  # with all that a run needs
     gc.freeze()  # what is never looked at is never copied
+    gc.enable()
     running: dict[int, str] = {}  # the configuration file of each process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runs as well
     signal.signal(signal.SIGTERM, lambda *_: end(running))
