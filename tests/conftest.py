@@ -10,6 +10,8 @@ gc.disable()  # while all is imported: `pytest_collection_finish` has it again
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side, one per core; before torch is imported
 # A shell starts background jobs deaf to Ctrl-C, and their children inherit that; tests send it to theirs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Only a power cut could tell whether the disk has what was written, so no test of this process waits for it.
+os.fsync = lambda file: None
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

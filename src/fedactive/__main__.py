@@ -4,8 +4,8 @@ import atexit
 import gc
 import sys
 
-# Python looks for garbage after so many new objects. By default these are so few that a sixth of the time in which
-# PyTorch and pandas are imported goes there.
+# After so many new objects Python looks for garbage. By default that is so often that it takes a sixth of the
+# time in which PyTorch and pandas are imported.
 OBJECTS_BETWEEN_SEARCHES = 5000
 
 

@@ -41,6 +41,8 @@ KEEP_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
+# It looks for garbage again once all is imported.
+WORKER = "import gc; gc.disable(); from fedactive.engines.worker import main; "
 
 
 @final
@@ -57,7 +59,7 @@ class ParallelEngine(Engine):
             theirs.append(its)
         pipes = [pipe.fileno() for pipe in theirs]
         with open_file_of(dataset.train_inputs) as file:
-            program = f"from fedactive.engines.worker import main; main({pipes}, {file.fileno()})"
+            program = f"{WORKER}main({pipes}, {file.fileno()})"
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 pass_fds=[*pipes, file.fileno()],

@@ -83,6 +83,7 @@ def main(pipes: Sequence[int], inputs_file: int) -> None:
     """
     torch.set_num_threads(1)
     gc.freeze()  # what is never looked at is never copied
+    gc.enable()  # it was off while all was imported
     mine = next((pipe for pipe in pipes[1:] if os.fork() == 0), pipes[0])
     for pipe in pipes:
         if pipe != mine:

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def describe_environment() -> dict[str, object]:
         "fedactive": __version__,
         "revision": source_revision(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": package_versions(),
         "system": platform.platform(),
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
@@ -30,6 +31,15 @@ def describe_environment() -> dict[str, object]:
     }
 
 
+# A process has one revision and one version of each package, those that it has loaded, for all its runs.
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    return {name: version(name) for name in PACKAGES}
+
+
+@cache
 def source_revision() -> str | None:
     """Return the git revision of a checkout, with a `+` if there are uncommitted changes; else None."""
     here = Path(__file__).parent
