@@ -80,13 +80,24 @@ class Database:
             self.connection = sqlite3.connect(
                 path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
             )
+        try:
+            self.prepare()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def prepare(self) -> None:
+        """Bring a new file, or one of an earlier version, to the latest."""
+        with self.explain_errors():
             self.connection.row_factory = sqlite3.Row
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA foreign_keys = ON")
         with self.writing():
             version = self.one("PRAGMA user_version")[0]
             if version > VERSION:
-                raise StoreError(f"{path} was written by a later version of fedactive (format {version})")
+                raise StoreError(
+                    f"{self.path} was written by a later version of fedactive (format {version})"
+                )
             if version < VERSION:
                 changes = [CHANGES[old] for old in range(version, VERSION)] if version else [_statements()]
                 for statement in chain.from_iterable(changes):
