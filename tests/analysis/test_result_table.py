@@ -95,12 +95,12 @@ def test_settings_are_groups_of_rows_and_are_judged_together():
         (
             ("one", "two"),
             ("three", "four"),
-            "No strategy was run in all 2 settings, so none can be called the best; within a setting they are compared.",
+            "No strategy was run in all 2 settings, so none can be called the best; they are compared in the settings that they share.",
         ),
         (
             ("one", "two"),
             ("one",),
-            "Only one was run in all 2 settings, so none can be called the best; within a setting they are compared.",
+            "Only one was run in all 2 settings, so none can be called the best; they are compared in the settings that they share.",
         ),
         (("one",), ("two",), "No strategy was run in all 2 settings, so no two can be compared."),
         (("one",), ("one",), "Only one was run in all 2 settings, so no two can be compared."),
