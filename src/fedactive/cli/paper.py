@@ -169,7 +169,7 @@ def figure(
     name: FigureName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Write this picture, .svg, .png or .pdf.")],
     setting: Annotated[
-        int | None, typer.Option(help="Number of one setting, for `curves`.", min=1, max=38)
+        int | None, typer.Option(metavar="INT", help="Number of one setting, for `curves`.", min=1, max=38)
     ] = None,
     category: Annotated[
         str,
