@@ -16,7 +16,7 @@ from fedactive.record import run_folder
 from support.forgery import forge, sealed
 
 # Thousands take minutes: FORGERIES=2000 pytest tests/record/test_forgery.py
-MANY = int(os.environ.get("FORGERIES", "40"))
+MANY = int(os.environ.get("FORGERIES", "25"))
 RUNS = {
     "variates, local models": {"algorithm": "scaffold", "strategy": "logo"},
     "moments, committees": {"algorithm": "fedadam", "strategy": "bald"},
