@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -80,24 +81,15 @@ class Database:
             self.connection = sqlite3.connect(
                 path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
             )
-        try:
-            self.prepare()
-        except BaseException:
-            self.connection.close()
-            raise
-
-    def prepare(self) -> None:
-        """Bring a new file, or one of an earlier version, to the latest."""
-        with self.explain_errors():
+            # Where the rest fails, or nobody calls close(): Python 3.13 warns of connections left over.
+            weakref.finalize(self, self.connection.close).atexit = False
             self.connection.row_factory = sqlite3.Row
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA foreign_keys = ON")
         with self.writing():
             version = self.one("PRAGMA user_version")[0]
             if version > VERSION:
-                raise StoreError(
-                    f"{self.path} was written by a later version of fedactive (format {version})"
-                )
+                raise StoreError(f"{path} was written by a later version of fedactive (format {version})")
             if version < VERSION:
                 changes = [CHANGES[old] for old in range(version, VERSION)] if version else [_statements()]
                 for statement in chain.from_iterable(changes):
