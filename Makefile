@@ -1,9 +1,11 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up .venv once and reuse it.
 # The demo needs the package alone; tests need Flower, Ray and the developers' tools, too.
+# Another Python beside it, in a folder of its own: make PYTHON=python3.13 VENV=.venv-3.13 test
 PYTHON ?= python3
-BIN := .venv/bin
-READY_TO_RUN := .venv/.ready-to-run
-READY := .venv/.ready
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY_TO_RUN := $(VENV)/.ready-to-run
+READY := $(VENV)/.ready
 
 .PHONY: help setup setup-demo demo field-demo field-chaos field-netchaos test lint types unit \
 	browser reproduce-check docs docs-pictures fuzz mutants release clean
@@ -23,8 +25,8 @@ $(READY): WHY := to run, develop and test
 $(READY_TO_RUN) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "fedactive needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "set-up, once: installing what fedactive needs $(WHY) into .venv (minutes, mostly downloads)"
-	@$(PYTHON) -m venv .venv
+	@echo "set-up, once: installing what fedactive needs $(WHY) into $(VENV) (minutes, mostly downloads)"
+	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python tools/install.py --constraint constraints.txt --editable $(WHAT)
 	@touch $(READY_TO_RUN) $@
 
@@ -110,4 +112,4 @@ browser: ## install Chromium and axe-core for the tests, where they are missing 
 	there || echo "axe-core is missing and cannot be installed: tests of accessibility are skipped"
 
 clean: ## remove .venv, dist and caches (run folders are kept)
-	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -17,6 +17,7 @@ from fedactive.federation import Federation
 from fedactive.progress import Callback
 from fedactive.randomness import Randomness
 from fedactive.record.run_folder import Run
+from fedactive.record.state_checks import require_fit
 
 
 def federated_active_learning(
@@ -26,7 +27,9 @@ def federated_active_learning(
     algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
     randomness = Randomness(experiment.seed)
     state = run.state
-    federation.label(state.all_queries())
+    with run.going_on():
+        require_fit(state, experiment, federation)
+        federation.label(state.all_queries())
     if state.server:
         state.server = federation.restore(state.server, state.clients)
 

@@ -89,6 +89,31 @@ def test_settings_are_groups_of_rows_and_are_judged_together():
     assert len(result_tables(pd.concat([both, other]))) == 2  # its budgets are others
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        (
+            ("one", "two"),
+            ("three", "four"),
+            "No strategy was run in all 2 settings, so none can be called the best; they are compared in the settings that they share.",
+        ),
+        (
+            ("one", "two"),
+            ("one",),
+            "Only one was run in all 2 settings, so none can be called the best; they are compared in the settings that they share.",
+        ),
+        (("one",), ("two",), "No strategy was run in all 2 settings, so no two can be compared."),
+        (("one",), ("one",), "Only one was run in all 2 settings, so no two can be compared."),
+    ],
+)
+def test_where_no_two_have_all_settings_in_common_none_is_called_the_best(first, second, sentence):
+    parts = [
+        curves(f"alpha {k}", **{name: [EQUAL, GOOD] for name in names})
+        for k, names in enumerate((first, second))
+    ]
+    assert significance_sentence(pd.concat(parts)) == sentence
+
+
 def test_a_run_counts_as_far_as_all_have_got():
     (made,) = result_tables(curves(good=[EQUAL, BAD], longer=[EQUAL, GOOD, [99.0] * 4]))
     assert "longer has the highest mean accuracy from 5% to 10% labelled (61.5%)" in significance_sentence(

@@ -245,6 +245,33 @@ def test_runs_that_end_before_the_papers_numbers_begin_are_told(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        (["--until", "10"], "settings 18, 19, 37, 38"),
+        (["--until", "2", "--settings", "15-17,34"], "settings 15, 34"),
+        (["--until", "10", "--datasets", "svhn"], "settings 19, 38"),
+        (["--until", "20"], ""),
+        ([], ""),
+    ],
+)
+def test_settings_that_begin_later_are_left_out_and_named(tmp_path, monkeypatch, options, left_out):
+    ran = []
+    monkeypatch.setattr(grid, "require_data", lambda _: None)
+    monkeypatch.setattr(comparison.Comparison, "run", lambda grid: ran.extend(grid.experiments))
+    monkeypatch.setattr(comparison, "report_failures", lambda _: None)
+    folder = ["--runs-dir", str(tmp_path / "new"), "--seeds", "1", "--no-trial"]
+    done = CliRunner().invoke(app, ["run", "penalty", *options, *folder])
+    assert done.exit_code == 0
+    assert ran
+    told = [line for line in done.stdout.splitlines() if line.startswith("left out")]
+    assert told == (
+        [f"left out, because their first budget is beyond --until {options[1]}: {left_out}"]
+        if left_out
+        else []
+    )
+
+
+@pytest.mark.parametrize(
     "command", [["show", "acuracy"], ["run", "acuracy"], ["figure", "pie", "-o", "x.svg"]]
 )
 def test_an_unknown_name_is_one_sentence(command):

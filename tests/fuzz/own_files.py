@@ -11,6 +11,7 @@ from fuzz.options import flags
 from fuzz.payload import payloads, script, sealed
 from fuzz.sound import PLAN, SUITE, TINY, Sound
 from support.damage import damage_folder, damage_results
+from support.forgery import forge
 
 TABLES = ("accuracy", "ranks", "penalty", "observation", "balance")
 
@@ -45,8 +46,12 @@ def models(rng: random.Random, place: Path, sound: Sound) -> list[str]:
 def runs(rng: random.Random, place: Path, sound: Sound) -> list[str]:
     """A run folder, which is read, exported or resumed."""
     folder = Path(shutil.copytree(sound.run, place / "runs" / sound.run.name))
-    if rng.random() < 0.5:
+    how = rng.choice(("folder", "folder", "checkpoint", "file"))
+    if how == "folder":
         damage_folder(folder, rng)
+    elif how == "checkpoint":
+        file = folder / "checkpoint.pt"
+        file.write_bytes(forge(file.read_bytes(), rng))
     else:
         file = rng.choice(sorted(folder.iterdir()))
         file.write_bytes(rng.choice([damage(file.read_bytes(), rng), *payloads(), sealed()]))

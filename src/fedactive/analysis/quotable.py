@@ -34,8 +34,10 @@ def significance_sentence(measured: pd.DataFrame, metric: str = "accuracy") -> s
     if len(names) < 2:
         count = measured["setting"].nunique()
         where = f" in all {count} settings" if count > 1 else ""
-        alone = f"Only {names[0]}" if names else "No strategy"
-        return f"{alone} was run{where}, so no two can be compared."
+        alone = f"{f'Only {names[0]}' if names else 'No strategy'} was run{where}"
+        if measured.groupby("setting")["strategy"].nunique().max() < 2:
+            return f"{alone}, so no two can be compared."
+        return f"{alone}, so none can be called the best; they are compared in the settings that they share."
     curves = as_far_as_all(curves)
     areas = areas_under(curves, metric)
     return describe(Judged(curves, areas, test_areas(areas)), metric)

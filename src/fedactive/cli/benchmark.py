@@ -50,7 +50,7 @@ Sources = Annotated[
 # Which rows, and in which arithmetic.
 ROWS = (
     flag("methods", str, "Take only these methods, as in 'logo,entropy selector=local'."),
-    flag("seeds", int, "Number of seeds; the suites have 4.", min=1),
+    flag("seeds", int, "Number of seeds; the suites have 4.", min=1, metavar="INT"),
 )
 PRECISION = flag("precision", str, "fp32, tf32 or bf16, in place of the suite's.")
 

@@ -45,7 +45,13 @@ def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 is all.")] = "127.0.0.1",
     page_port: Annotated[
-        int | None, typer.Option(help="Serve the coordinator's page on this port; 0 takes a free one.", min=0)
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve the coordinator's page on this port; 0 takes a free one.",
+            min=0,
+            max=65535,
+        ),
     ] = None,
     page_host: Annotated[str, typer.Option(help="Serve the page on this address.")] = "127.0.0.1",
     certificate: Annotated[Path | None, typer.Option(help="Certificate of the page (PEM).")] = None,
@@ -58,7 +64,8 @@ def serve(
     ] = "",
     webhook: Annotated[str, typer.Option(help="Send alerts to this URL, as JSON.")] = "",
     stalled: Annotated[
-        float, typer.Option(help="Minutes without an answer after which a site is stalled.", min=0.1)
+        float,
+        typer.Option(metavar="MIN", help="Minutes without an answer after which a site is stalled.", min=0.1),
     ] = 30.0,
 ) -> None:
     """Serve the sites until Ctrl-C. Runs that were interrupted continue."""

@@ -28,7 +28,9 @@ class Kind(StrEnum):
 
 @app.command(rich_help_panel=CHOICES, epilog=example("fedactive new strategy mine"))
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to write.")],
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help="What to write: strategy, model, algorithm or objective.")
+    ],
     name: Annotated[str, typer.Argument(help="Its name: letters, digits and _.", metavar="NAME")],
     folder: Annotated[Path, typer.Option(help="Write into this folder.")] = Path(),
 ) -> None:

@@ -61,7 +61,11 @@ Fresh = Annotated[
 DataDir = Annotated[Path, typer.Option(help="Look for datasets in this folder.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Number of runs at a time; by default one per core on a CPU, 4 on each GPU.", min=1),
+    typer.Option(
+        metavar="INT",
+        help="Number of runs at a time; by default one per core on a CPU, 4 on each GPU.",
+        min=1,
+    ),
 ]
 On = Annotated[
     str,

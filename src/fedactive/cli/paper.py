@@ -79,6 +79,7 @@ def run(
 
     First it says how many they are and how long they take.
     """
+    from fedactive.cli.paper_hints import settings_beyond
     from fedactive.laboratory.progress import handle_interrupt
     from fedactive.paper.reproduce import experiments, first_percent
     from fedactive.record.archive import remaining
@@ -89,6 +90,7 @@ def run(
     from fedactive.sweep.workplace import open_workplace
 
     until, rows, changes = flags["until"], rows_of(flags), changes_of(flags)
+    numbers = None if settings is None else setting_numbers(settings)
     workplace = open_workplace(on, device, jobs)
     wanted = experiments(
         name,
@@ -96,7 +98,7 @@ def run(
         seeds=seeds_of(flags),
         alphas=split_numbers("alphas", alphas),
         rhos=split_numbers("rhos", rhos),
-        settings=None if settings is None else setting_numbers(settings),
+        settings=numbers,
         **rows,
         **changes,
         device=workplace.device,
@@ -109,6 +111,10 @@ def run(
     comparable = until is None or until >= first
     if not comparable:
         print(f"the paper's numbers begin at {first:g}% labelled: there are none to compare these runs with")
+    if name == "penalty" and (beyond := settings_beyond(until, numbers, rows["datasets"])):
+        print(
+            f"left out, because their first budget is beyond --until {until:g}: settings {', '.join(beyond)}"
+        )
     if trial and isinstance(workplace, Here):  # how fast a cluster is, this machine cannot try
         print(estimate(wanted, missing, gpus=len(workplace.gpus)), flush=True)
     if missing:
@@ -163,7 +169,7 @@ def figure(
     name: FigureName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Write this picture, .svg, .png or .pdf.")],
     setting: Annotated[
-        int | None, typer.Option(help="Number of one setting, for `curves`.", min=1, max=38)
+        int | None, typer.Option(metavar="INT", help="Number of one setting, for `curves`.", min=1, max=38)
     ] = None,
     category: Annotated[
         str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,19 @@ def experiments_drawn(table: str, setting: int | None) -> list[Experiment]:
     title = all_settings()[setting - 1].title
     twins = [twin.number for twin in all_settings() if twin.title == title]
     return [cell.experiment for cell in cells("penalty") if cell.columns["setting"] in twins]
+
+
+def settings_beyond(
+    until: float | None, chosen: Container[int] | None, datasets: Sequence[str] | None
+) -> list[str]:
+    """List the numbers of the settings, of those that were chosen, whose first budget is beyond `until`."""
+    return [
+        str(s.number)
+        for s in all_settings()
+        if (until is not None and s.budget > until)
+        and (chosen is None or s.number in chosen)
+        and (datasets is None or s.dataset in datasets)
+    ]
 
 
 def warn_of_unequal(settings: dict[str, int]) -> None:

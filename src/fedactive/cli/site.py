@@ -113,7 +113,12 @@ def annotator(
 @app.command(epilog=example("fedactive site log north --since 2026-01-31"))
 def log(
     folder: Folder,
-    since: Annotated[datetime | None, typer.Option(help="Leave out what was before this time (UTC).")] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="DATE", help="Leave out what was before, as in 2026-01-31 or 2026-01-31T12:00:00 (UTC)."
+        ),
+    ] = None,
 ) -> None:
     """Print as CSV who signed in (or failed to), who saw and who answered what, and when.
 
@@ -163,7 +168,9 @@ def close(
 def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Serve the labelling page on this address.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port of the page; 0 takes a free one.", min=0, max=65535)
+    ] = 8000,
     certificate: Annotated[Path | None, typer.Option(help="Certificate of the page (PEM).")] = None,
     key: Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).")] = None,
     device: Annotated[str, typer.Option(help="Train here: auto, cpu or cuda.")] = "auto",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from fedactive.client import query_together, train_together
@@ -40,9 +41,13 @@ class Simulation:
         return query_together(self.members, self.engine, al_round, weights, agreed)
 
     def label(self, queries: Sequence[Query]) -> list[Tensor]:
-        labels = [self.oracle[query.samples] for query in queries]
-        for query, y in zip(queries, labels, strict=True):
-            self.members[query.client].label(query.samples, y)
+        labels = []
+        for query in queries:
+            client, samples = self.members[query.client], query.samples
+            if len(samples.unique()) < len(samples) or not torch.isin(samples, client.unlabelled).all():
+                raise ValueError(f"client {query.client} has labels already, or not the samples")
+            labels.append(self.oracle[samples])
+            client.label(samples, labels[-1])
         return labels
 
     def labelled(self) -> list[int]:

@@ -19,8 +19,8 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +37,7 @@ from fedactive.files import read_json, write_atomically, write_json, write_parti
 from fedactive.record.environment import describe_environment
 from fedactive.record.lock import take_lock
 from fedactive.record.state import State
+from fedactive.record.state_checks import require_whole
 from fedactive.record.tables import DAMAGE
 from fedactive.registry import AUGMENTATIONS, REGISTRIES, STRATEGIES, split_names
 
@@ -73,6 +74,7 @@ class Run:
         if lock is None:
             raise InUseError(f"{self.folder} is in use by another process; wait for it or stop it")
         self.lock = lock  # held until close()
+        self.begun_from: Path | None = None  # the file that the state was read from
         self.saved_at = time.monotonic()
         try:
             self.origin = require_same_origin(experiment, data)
@@ -147,14 +149,27 @@ class Run:
         # If save() is killed between its two renames, there is only the previous checkpoint.
         path = current if current.exists() else previous
         if not path.exists():
-            shared = read_first_round(first_round_file(self.experiment), first_round_origin(self.origin))
+            self.begun_from = first_round_file(self.experiment)
+            shared = read_first_round(self.begun_from, first_round_origin(self.origin))
             return replace(shared, seconds={}) if shared else State()  # the seconds are of another run
+        self.begun_from = path
         state = read_checkpoint(path)
         if state is None:
             older = path == current and previous.exists()
             then = f"to go on from {previous.name}" if older else "to start anew"
             raise RunError(f"{path} is damaged; move it away and run again {then} (nothing else was touched)")
         return state
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Blame the checkpoint for a ValueError in the block, which hands its state to the clients."""
+        try:
+            yield
+        except ValueError as error:
+            raise RunError(
+                f"{self.begun_from} is not a checkpoint of this run: {error}; "
+                "move it away and run again to start anew (nothing else was touched)"
+            ) from None
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         buffer = io.BytesIO()
@@ -273,6 +288,8 @@ def state_in(checkpoint: bytes) -> State | None:
     if magic != MAGIC + hashlib.sha256(body).hexdigest().encode():
         return None
     try:
-        return State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+        state = State.from_plain(torch.load(io.BytesIO(body), weights_only=True))
+        require_whole(state)
+        return state
     except UNREADABLE:  # anybody can write the checksum, too
         return None

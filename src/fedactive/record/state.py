@@ -30,7 +30,7 @@ class State:
     clients: list[Kept] = field(default_factory=list)
     agreed: list[float] | None = None  # the mean of what clients said of themselves, from then on
     queries: list[tuple[int, Query, Tensor]] = field(default_factory=list)  # AL round, query, its labels
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    evaluations: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics.parquet
     seconds: dict[tuple[int, str], float] = field(default_factory=dict)
 
     # --- what the loop writes

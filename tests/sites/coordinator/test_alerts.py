@@ -72,6 +72,25 @@ def test_each_event_is_told_once_in_the_log_and_by_webhook(coordinator, write, h
     assert caplog.text.count("alert (") == 3
 
 
+def test_what_lasts_is_told_once_and_again_when_it_comes_back(coordinator, write, caplog):
+    watch = Watch(coordinator, 60.0)
+    watch.begun -= 3600
+    then, dropped = watch.begun, []
+    for seconds, what in [
+        (10, "south has no labels yet (AL round 1, FL round 1)"),
+        (40, "south has no labels yet (AL round 1, FL round 1)"),
+        (70, "south has no labels yet (AL round 1, FL round 2)"),
+        (75, "north has no labels yet (AL round 1, FL round 2)"),
+        (80, "south failed, see the log of the site (query)"),
+        (131, "south has no labels yet (AL round 1, FL round 9)"),  # after more than a minute
+    ]:
+        dropped.append({"time": then + seconds, "what": what, "kind": "dropped"})
+        write({}, dropped)
+        watch.look()
+    told = [line.split(f"{RUN}: ")[1] for line in caplog.text.splitlines() if "alert (dropped)" in line]
+    assert told == [dropped[i]["what"] for i in (0, 3, 4, 5)]
+
+
 def test_a_webhook_that_does_not_answer_stops_nothing(coordinator, write, caplog):
     watch = Watch(coordinator, 60.0, "http://127.0.0.1:1/hook")
     write({}, [{"time": time.time() + 1, "what": "south sent nonsense"}])

@@ -1,7 +1,8 @@
 """What somebody should know at once: a line in the log, and a message to a webhook.
 
 A site is stalled that does not answer what it was asked, or is away, for too long. Replies that are dropped
-and a collapse of accuracy are in the run's status.
+and a collapse of accuracy are in the run's status. A site whose replies are dropped is asked again every few
+seconds: the same cause is told of once, and again only after it has not come for as long.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Watch:
         self.seconds = seconds
         self.webhook = webhook
         self.begun = time.time()
-        self.told: dict[str, float] = {}  # by run: the time of the latest drop that was told of
+        self.told: dict[str, float] = {}  # by run: the time of the latest drop that was looked at
+        self.lasting: dict[tuple[str, str], float] = {}  # by run and cause: when replies were last dropped
         self.stalled: set[tuple[str, str]] = set()  # run and site
 
     def keep_looking(self, stopped: threading.Event) -> None:
@@ -42,9 +44,16 @@ class Watch:
             for item in status.dropped:
                 if item["time"] > self.told.get(run, self.begun):
                     self.told[run] = item["time"]
-                    self.alert(item.get("kind", "dropped"), run, str(item["what"]))
+                    self.look_at_dropped(run, item)
             for name in status.sites:
                 self.look_at(run, name, status)
+
+    def look_at_dropped(self, run: str, item: dict[str, Any]) -> None:
+        sentence = str(item["what"])
+        cause = run, sentence.rpartition(" (")[0] or sentence  # behind it stands the round
+        before, self.lasting[cause] = self.lasting.get(cause, 0.0), item["time"]
+        if item["time"] - before > self.seconds:
+            self.alert(item.get("kind", "dropped"), run, sentence)
 
     def look_at(self, run: str, name: str, status: Status) -> None:
         was, now = (run, name) in self.stalled, is_stalled(status.sites[name], self.seconds, self.begun)

@@ -59,21 +59,20 @@ class Gold:
     def asks(self, annotator: Annotator, sample: int) -> bool:
         """Is this image a gold question for this person? It is not if they answered about it otherwise."""
         row = self.database.one(
-            "SELECT 1 FROM gold WHERE sample = ?1 AND annotator <> ?2 AND NOT EXISTS ("
-            " SELECT 1 FROM events WHERE sample = ?1 AND annotator = ?2 AND NOT gold AND action <> 'undo'"
+            "SELECT 1 FROM gold WHERE sample = ? AND annotator <> ? AND NOT EXISTS ("
+            " SELECT 1 FROM events WHERE sample = ? AND annotator = ? AND NOT gold AND action <> 'undo'"
             " AND NOT EXISTS (SELECT 1 FROM events u WHERE u.undoes = events.id))",
-            sample,
-            annotator.id,
+            *(sample, annotator.id) * 2,
         )
         return row is not None
 
     def mix(self, annotator: Annotator, samples: list[int]) -> list[int]:
         """Return the samples with gold questions among them, in the same places however often one asks."""
         rows = self.database.rows(
-            "SELECT sample FROM gold WHERE annotator <> ?1 AND NOT EXISTS (SELECT 1 FROM assignments a"
-            " WHERE a.sample = gold.sample AND a.annotator = ?1 AND a.action IS NOT NULL)"
+            "SELECT sample FROM gold WHERE annotator <> ? AND NOT EXISTS (SELECT 1 FROM assignments a"
+            " WHERE a.sample = gold.sample AND a.annotator = ? AND a.action IS NOT NULL)"
             f" AND NOT {IS_GONE.format('gold')}",
-            annotator.id,
+            *(annotator.id,) * 2,
         )
         # In an order that nobody sees in others' answers.
         left = sorted(

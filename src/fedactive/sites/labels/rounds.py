@@ -109,7 +109,7 @@ class Rounds:
         """Say how many rounds the run has. That may change even after its last one was labelled."""
         with self.database.writing():
             self.database.connection.execute(
-                "UPDATE rounds SET planned = ?1 WHERE run = ?2 AND planned IS NOT ?1", (planned, run)
+                "UPDATE rounds SET planned = ? WHERE run = ? AND planned IS NOT ?", (planned, run, planned)
             )
 
     def set_window(self, run: str, window: tuple[float, float] | None) -> None:
@@ -117,9 +117,8 @@ class Rounds:
         level, width = window or (None, None)
         with self.database.writing():
             self.database.connection.execute(
-                "UPDATE rounds SET level = ?1, width = ?2"
-                " WHERE run = ?3 AND (level IS NOT ?1 OR width IS NOT ?2)",
-                (level, width, run),
+                "UPDATE rounds SET level = ?, width = ? WHERE run = ? AND (level IS NOT ? OR width IS NOT ?)",
+                (level, width, run, level, width),
             )
 
     def close(self, run: str, al_round: int) -> None:
@@ -141,9 +140,8 @@ class Rounds:
             if run not in known:
                 raise unknown_name("run", run, known)
             self.database.connection.execute(
-                "UPDATE rounds SET planned = (SELECT max(al_round) FROM rounds WHERE run = ?1)"
-                " WHERE run = ?1",
-                (run,),
+                "UPDATE rounds SET planned = (SELECT max(al_round) FROM rounds WHERE run = ?) WHERE run = ?",
+                (run, run),
             )
             return self._close("run = ?", run)
 
