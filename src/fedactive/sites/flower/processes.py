@@ -22,11 +22,12 @@ PROGRAM = """
 import logging, os, signal, sys, threading, time, traceback
 from flwr.common.logger import update_console_handler
 from {module} import flower_{name}
-from fedactive.sites.flower import pace
+from fedactive.sites.flower import layers, pace
 
 logging.Formatter.default_time_format = "%Y-%m-%dT%H:%M:%S%z"
 logging.Formatter.default_msec_format = None
 update_console_handler(timestamps=True, colored=False)
+layers.shorten()
 {before}
 
 def end_with_parent():
