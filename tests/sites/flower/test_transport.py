@@ -20,7 +20,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.grid.inmemory_grid import InMemoryGrid
 
-from fedactive.sites.flower import transport
+from fedactive.sites.flower import pace, transport
 from fedactive.sites.flower.transport import FlowerTransport
 from fedactive.sites.flower.wire import PING, encode_reply
 from fedactive.sites.messages import Reply, Request
@@ -59,7 +59,7 @@ class SuperNode(threading.Thread):
 def connect(monkeypatch):
     """A transport to one site, which loses so many messages."""
     monkeypatch.setattr(transport, "FIRST_PING", 0.2)
-    monkeypatch.setattr(transport, "SECONDS_BETWEEN_POLLS", 0.02)
+    monkeypatch.setattr(pace, "SHORTEST_PAUSE", 0.02)
     started = []
 
     def connect(loses):

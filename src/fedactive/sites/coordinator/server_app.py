@@ -14,6 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedactive.errors import UserError
 from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
 from fedactive.sites.coordinator.run_plan import run_plan
+from fedactive.sites.flower.pace import ask_again_soon
 from fedactive.sites.flower.transport import FlowerTransport
 from fedactive.sites.log_lines import PlainFormatter
 
@@ -25,6 +26,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
+    ask_again_soon()
     coordinator = Coordinator(Path(os.environ[FOLDER_VARIABLE]))
     plan = coordinator.plan(str(context.run_config["plan"]))
     # Flower does not show what is printed here.

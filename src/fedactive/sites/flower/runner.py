@@ -26,12 +26,13 @@ from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
+from fedactive.sites.flower.pace import ask_again_soon
 from fedactive.sites.flower.wire import PING, decode_request, encode_reply
 from fedactive.sites.messages import Reply, Request, failure
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_POLLS = 0.2
+SECONDS_BETWEEN_POLLS = 3.0  # where nobody says that there is a message
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -42,13 +43,16 @@ class Runner:
         self.secret = secret
         self.answer = answer
         self.one_at_a_time = threading.Lock()
-        self.stopped = threading.Event()
+        self.expected = threading.Event()  # a message, or the end
+        self.stopped = False
 
     def run(self) -> None:
         """Work until `stop`. If the SuperNode is away or dies, wait for it."""
+        ask_again_soon()
         known = SuperExecAuthHttpInterceptor(master_secret=self.secret, protected_methods=[ACQUIRE])
         with closing(self.client("SuperExec", known)) as client:
-            while not self.stopped.is_set():
+            while not self.stopped:
+                self.expected.clear()
                 try:
                     task = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
                     if task.token:
@@ -57,10 +61,15 @@ class Runner:
                         threading.Thread(target=self.work, args=(task.token,), daemon=True).start()
                 except httpx.HTTPError as error:
                     log.debug("the SuperNode is not there: %s", error)
-                self.stopped.wait(SECONDS_BETWEEN_POLLS)
+                self.expected.wait(SECONDS_BETWEEN_POLLS)
+
+    def expect(self) -> None:
+        """Look at once: the SuperNode has a message."""
+        self.expected.set()
 
     def stop(self) -> None:
-        self.stopped.set()
+        self.stopped = True
+        self.expected.set()
 
     def work(self, token: str) -> None:
         """Answer one message, and tell the SuperNode meanwhile that it is being worked on."""

@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0  # seconds before a SuperNode that ended is started again
 
+SECONDS_BETWEEN_LOOKS = 0.05  # at what it says: a message waits until it is said that it is there
+
 # What a SuperNode says, and what that means to the people at the site.
+RECEIVED = "Received successfully"  # a message
 CONNECTED = "connected to the coordinator at {address}"
 NOT_ADMITTED = (
     "the coordinator at {address} has not admitted this site (yet): send it {folder}/site.pub; "
@@ -29,7 +32,7 @@ MEANINGS = {
     "SuperNode ID": CONNECTED,
     "Connection successful": CONNECTED,
     "is not in `RUNNING` status": CONNECTED,  # all that is said after a coordinator was away
-    "Received successfully": CONNECTED,
+    RECEIVED: CONNECTED,
     "Connection attempt failed": "the coordinator cannot be reached at {address}; trying again",
     "CERTIFICATE_VERIFY_FAILED": "the certificate at {address} is not the one of the invitation",
     "certificate has expired": "the certificate at {address} has ended; the coordinator has to renew it",
@@ -115,9 +118,12 @@ class SuperNode:
             said.seek(0, os.SEEK_END)  # past earlier ones: this one has yet to load Flower
             going_on = True
             while going_on:
-                going_on = process.poll() is None and not self.stopped.wait(0.2)
+                going_on = process.poll() is None and not self.stopped.wait(SECONDS_BETWEEN_LOOKS)
                 going_on = going_on and self.coordinator == coordinator
-                meaning = find_meaning(said.read())
+                new = said.read()
+                if RECEIVED in new:
+                    self.runner.expect()
+                meaning = find_meaning(new)
                 if meaning and [meaning] != meanings[-1:]:
                     meanings.append(meaning)
                     self.tell(meaning)

@@ -15,12 +15,13 @@ import httpx
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedactive.sites.flower.pace import Pace
 from fedactive.sites.flower.wire import MESSAGE_TYPES, PING, decode_reply, encode_request
 from fedactive.sites.messages import PROBLEMS, UNREADABLE, Reply, Request
 
 log = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_POLLS = 0.3
+LONGEST_PAUSE = 0.5  # seconds between looks for replies
 SPARE_SECONDS = 600.0  # by which a message outlives our patience
 FIRST_PING = 30.0  # seconds of silence; the next ping is after twice as long
 
@@ -41,8 +42,13 @@ class FlowerTransport:
         sent, pings = self.push(requests, seconds), dict[str, int]()  # sites, by message
         waiting = set(sent.values())
         replies: dict[int, Reply] = {}
+        pace = Pace(LONGEST_PAUSE)
+        pace.quicken()
         while waiting and time.monotonic() - begun < seconds:
+            pace.rest()
             answers = self.pull([message for message, k in (sent | pings).items() if k in waiting])
+            if answers:
+                pace.quicken()
             idle = set[int]()
             for message, answer in answers.items():
                 error = answer.error.reason if answer is not None and answer.has_error() else None
@@ -61,7 +67,6 @@ class FlowerTransport:
             if time.monotonic() - begun >= silence:
                 pings |= self.push_contents({k: (RecordDict(), PING) for k in waiting}, seconds)
                 silence *= 2
-            time.sleep(SECONDS_BETWEEN_POLLS)
         return replies
 
     def push(self, requests: Mapping[int, Request], seconds: float) -> dict[str, int]:
