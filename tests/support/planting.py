@@ -105,8 +105,9 @@ class Laboratory:
         for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, place / name)
-        shared = [*map((place / PACKAGE).joinpath, targets), *(place / "tests").rglob("conftest.py")]
-        self.version = digest(*(path.read_bytes() for path in sorted(shared)))
+        shared = sorted((place / "tests").rglob("conftest.py"))
+        self.shared = digest(*(path.read_bytes() for path in shared))
+        self.sources = {name: digest((place / PACKAGE / name).read_bytes()) for name in targets}
         os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(place / "src")}
         sys.path[:0] = [str(place / "src")]
         os.chdir(place)
@@ -129,8 +130,8 @@ class Laboratory:
         judged = self.judged()
         known: dict[str, Any] = {}
         for file in files:
-            if self.kept(file).exists():
-                known |= json.loads(self.kept(file).read_text())
+            if (tests := self.known(file)) is not None:
+                known |= tests
             else:
                 print(f"cannot be run, and is left out: {file}", flush=True)
         for test in (test for test, seen in known.items() if seen["failed"]):
@@ -159,7 +160,15 @@ class Laboratory:
                 file.write(f"{mutant.key}\n")
 
     def kept(self, file: str) -> Path:
-        return CACHE / f"{self.version}-{digest(file.encode(), (self.place / file).read_bytes())}.json"
+        return CACHE / f"{digest(self.shared.encode(), file.encode(), (self.place / file).read_bytes())}.json"
+
+    def known(self, file: str) -> dict[str, Any] | None:
+        """What each test of a file executes; None where that is not known of these sources."""
+        if not self.kept(file).exists():
+            return None
+        tests: dict[str, Any]
+        sources, tests = json.loads(self.kept(file).read_text())
+        return tests if sources.items() <= self.sources.items() else None
 
     def record(self, session: Any) -> dict[str, Any]:
         """What each collected test executes; where that is not known, it is run as it is."""
@@ -170,12 +179,14 @@ class Laboratory:
                 recorder = Recorder(self.place / PACKAGE)
                 session.config.pluginmanager.register(recorder)
                 run(session, [i for i in session.items if i.nodeid.startswith(f"{file}::")], to_the_end=True)
-                self.kept(file).write_text(json.dumps(recorder.tests, default=sorted))
+                executed = {name for seen in recorder.tests.values() for name in seen["lines"]}
+                sources = {name: self.sources[name] for name in sorted(executed & self.sources.keys())}
+                self.kept(file).write_text(json.dumps([sources, recorder.tests], default=sorted))
                 return 0
 
-            if not self.kept(file).exists() and forked(look):
+            if self.known(file) is None and forked(look):
                 raise RuntimeError(f"{file} cannot be run")
-            known |= json.loads(self.kept(file).read_text())
+            known |= self.known(file) or {}
         return known
 
     def pytest(self, arguments: list[str], *plugins: Any) -> int:
