@@ -112,11 +112,12 @@ def main() -> None:
     total, noticed, unexplained = Counter(m.file for m in planted), Counter[str](), 0
     with tempfile.TemporaryDirectory() as place:
         laboratory = Laboratory(Path(place), list(possible), options.patience)
+        groups = {file: list(nearest(file)) for file in total}  # of the copy: files may be added meanwhile
         begun = time.monotonic()
         for file in total:
             mine = [m for m in planted if m.file == file and not m.is_listed(listed["survivor"])]
             left = [m for m in mine if m.key not in seen]
-            for tests in list(nearest(file))[: 1 if options.near else None]:
+            for tests in groups[file][: 1 if options.near else None]:
                 before, left = left, laboratory.survivors(tests, left) if left else []
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"
