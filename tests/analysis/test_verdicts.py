@@ -87,6 +87,9 @@ class TestLargestOfMany:
         for t in (1.0, 2.0, 3.0):
             assert largest_tail(t, 10, 33) == pytest.approx((largest >= t).mean(), abs=0.003)
 
+    def test_it_is_a_probability_in_the_last_bit_too(self):
+        assert max(largest_tail(t, k, 33) for t in range(-12, 0) for k in (1, 10)) == 1
+
     def test_infinite_scores(self):
         assert (largest_tail(np.inf, 2, 3), largest_tail(-np.inf, 2, 3)) == (0, 1)
 

@@ -194,6 +194,7 @@ class Laboratory:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
         usual = ["-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
+        usual += ["--assert=plain", "--tb=native"]  # nobody reads why a test fails
         return int(pytest.main([*usual, f"--basetemp={self.place / 'tmp'}", *arguments], plugins=plugins))
 
 
