@@ -57,6 +57,8 @@ def test_the_window_of_a_png_is_the_least_depth_that_holds_it(bits):
     deep = of_png(Image.fromarray(np.array([[0, most]], np.uint16)))
     assert (deep.low, deep.step, deep.window) == (0.0, 1.0, (most / 2, most))
     assert deep.counts.tolist() == [[0, most]]
+    assert not deep.inverted
+    assert not deep.hounsfield
     if bits < 16:
         wider = 2 ** (bits + 2) - 1
         assert of_png(Image.fromarray(np.array([[most + 1]], np.uint16))).window == (wider / 2, wider)
@@ -88,7 +90,7 @@ def test_real_numbers_are_kept_to_one_part_in_65535(values):
 
 
 def test_numbers_that_are_not_whole_or_too_far_apart_take_all_steps():
-    for values in ((0.0, 0.25, 1.0), (0.0, 3.0, 65536.0)):
+    for values in ((0.0, 0.25, 1.0), (0.0, 3.0, 65536.0), (-40_000.0, 0.0, 30_000.0)):
         assert made(*values)[0].counts.max() == 65535
     assert made(0.5, 0.5)[0].step == 1.0
     assert made(0.5, 0.5)[0].window == (0.5, 1.0)

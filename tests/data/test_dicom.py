@@ -210,6 +210,7 @@ def test_the_libraries_are_silenced(tmp_path, monkeypatch, caplog):
         monkeypatch.setattr(pydicom.config.settings, "reading_validation_mode", pydicom.config.WARN)
         assert look(secret)
         assert said == ["Warning", "Error", "Debug"]
+        assert pydicom.config.settings.reading_validation_mode == pydicom.config.IGNORE
         logging.getLogger("pydicom").warning("Doe")
         with warnings.catch_warnings():
             warnings.warn_explicit("Doe", UserWarning, "valuerep.py", 1, module="pydicom.valuerep")

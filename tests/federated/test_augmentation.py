@@ -1,5 +1,7 @@
 """What augmentations make of images, drawn from keys; and what engines refuse."""
 
+import hashlib
+
 import pytest
 import torch
 
@@ -23,6 +25,22 @@ def test_integers_are_fair_and_streams_independent():
     assert drawn.bincount(minlength=5).div(len(keys)).sub(0.2).abs().max() < 0.01
     pairs = torch.stack([drawn, integers(keys, 5, "b"), (keys < 0).long()]).double()
     assert (torch.corrcoef(pairs) - torch.eye(3)).abs().max() < 0.02
+
+
+def naive_integer(key, below, stream):
+    """In whole numbers without end, cut off to 64 bits."""
+    bits = 2**64 - 1
+    x = (key ^ int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big")) & bits
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & bits
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & bits
+    return ((x ^ (x >> 31)) >> 33) % below
+
+
+@pytest.mark.parametrize("stream", ["a", "b", "c", "crop: rows"])
+def test_integers_are_those_of_the_hash(stream):
+    keys = [0, 1, -1, 2**62, -(2**63), 123456789]
+    found = integers(torch.tensor(keys), 1000, stream).tolist()
+    assert found == [naive_integer(key, 1000, stream) for key in keys]
 
 
 def test_images_with_a_key_below_0_are_mirrored():
@@ -89,6 +107,19 @@ def test_own_random_numbers_are_refused():
 
         def __call__(self, images, keys):
             return images + torch.randint(0, 9, images.shape, dtype=torch.uint8)
+
+    with torch.random.fork_rng(), pytest.raises(UserError, match="two calls differ"):
+        check_augmentation("mine")
+
+
+def test_drawing_for_nothing_is_refused_too():
+    @AUGMENTATIONS.register
+    class Mine(Augmentation):
+        name, summary, paper = "mine", "-", "-"
+
+        def __call__(self, images, keys):
+            torch.rand(1)
+            return images.clone()
 
     with torch.random.fork_rng(), pytest.raises(UserError, match="two calls differ"):
         check_augmentation("mine")
