@@ -87,8 +87,11 @@ def main() -> None:
     options = parser.parse_args()
 
     listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text())
-    possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in targets()}
+    chosen = [file for file in targets() if file.startswith(tuple(options.only))]
+    possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in chosen}
     for entry in [*listed["equivalent"], *listed["survivor"]]:
+        if not entry["file"].startswith(tuple(options.only)):
+            continue
         for code, change in [
             (code, change) for code, changes in entry["faults"].items() for change in changes
         ]:
@@ -96,8 +99,8 @@ def main() -> None:
             if not any(m.is_listed([one]) for m in possible.get(entry["file"], [])):
                 print(f"mutants.toml lists what is not there: {entry['file']}: {code}: {change}")
     planted: list[Mutant] = []
-    for file in filter(lambda file: file.startswith(tuple(options.only)), possible):
-        found = [m for m in possible[file] if not m.is_listed(listed["equivalent"])]
+    for file, those in possible.items():
+        found = [m for m in those if not m.is_listed(listed["equivalent"])]
         if options.sample is not None and len(found) > options.sample:
             found = random.Random(f"{options.seed} {file}").sample(found, options.sample)
         planted += found
@@ -111,7 +114,7 @@ def main() -> None:
     seen = set(LOG.read_text().split())
     total, noticed, unexplained = Counter(m.file for m in planted), Counter[str](), 0
     with tempfile.TemporaryDirectory() as place:
-        laboratory = Laboratory(Path(place), list(possible), options.patience)
+        laboratory = Laboratory(Path(place), targets(), options.patience)
         groups = {file: list(nearest(file)) for file in total}  # of the copy: files may be added meanwhile
         begun = time.monotonic()
         for file in total:
