@@ -44,24 +44,29 @@ def test_integers_are_those_of_the_hash(stream):
 
 
 def test_images_with_a_key_below_0_are_mirrored():
-    given = images()
-    found = make_augmentation("flip")(given, KEYS)
-    for image, key, made in zip(given, KEYS, found, strict=True):
+    given, keys = images(), torch.cat([torch.tensor([0]), KEYS[1:]])
+    found = make_augmentation("flip")(given, keys)
+    for image, key, made in zip(given, keys, found, strict=True):
         assert torch.equal(made, image.flip(-1) if key < 0 else image)
 
 
-def test_crops_are_shifted_by_up_to_an_eighth_and_black_comes_in():
-    given = images()
+@pytest.mark.parametrize(("sides", "margins"), [((16, 24), (2, 3)), ((7, 9), (1, 1))])
+def test_crops_are_shifted_by_up_to_an_eighth_and_black_comes_in(sides, margins):
+    (height, width), (down, right) = sides, margins
+    given = images(height=height, width=width)
     found = make_augmentation("crop")(given, KEYS)
-    padded = torch.nn.functional.pad(given, (3, 3, 2, 2))
+    padded = torch.nn.functional.pad(given, (right, right, down, down))
     seen = set()
     for image, made in zip(padded, found, strict=True):
         places = [
-            (y, x) for y in range(5) for x in range(7) if torch.equal(made, image[:, y : y + 16, x : x + 24])
+            (y, x)
+            for y in range(2 * down + 1)
+            for x in range(2 * right + 1)
+            if torch.equal(made, image[:, y : y + height, x : x + width])
         ]
         assert len(places) == 1
         seen.update(places)
-    assert len(seen) == 35
+    assert len(seen) == (2 * down + 1) * (2 * right + 1)
 
 
 def test_augmentations_are_applied_in_the_order_of_their_names():
