@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.objective import Labelled, Objective, make_objective, register
+from fedactive.federated.objective import Labelled, Objective, make_objective, register, require_sound
 from fedactive.federated.objective_contract import check_objective
 from fedactive.laboratory.run import run
 from fedactive.registry import OBJECTIVES, load_plugin
@@ -139,5 +139,6 @@ def test_mixed_images_need_a_loss():
         name = "half"
         needs_mixed = True
 
-    with pytest.raises(UserError, match="objective half needs mixed images and has no mixed_losses"):
-        check_objective(Half())
+    for ask in (check_objective, require_sound, lambda half: half.mixed_losses(None)):
+        with pytest.raises(UserError, match="objective half needs mixed images and has no mixed_losses"):
+            ask(Half())
