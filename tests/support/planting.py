@@ -18,12 +18,13 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import hypothesis
 import pytest
 
+from support.exchange import constant_of, exchange, new_code
 from support.faults import Mutant, digest
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,17 @@ class Planter:
         gc.freeze()  # or else collecting in a fork would copy everything
         for mutant in self.mutants:
             chosen, seconds = choose(mutant, known, self.laboratory.patience)
+            if constant := constant_of(mutant):
+                module = f"fedactive.{mutant.file.removesuffix('.py').replace('/', '.')}"
+
+                def exchanged(
+                    chosen: list[str] = chosen, constant: Any = constant, module: str = module
+                ) -> int:
+                    exchange(constant, module)
+                    return run(session, [items[name] for name in chosen])
+
+                self.laboratory.judge(mutant, exchanged, seconds, at_last=False)
+                continue
             codes = new_code(mutant, self.laboratory.path(mutant))
             if codes is None or not any(executes(seen, mutant) for seen in known.values()):
                 continue
@@ -146,15 +158,19 @@ class Laboratory:
     def judged(self) -> dict[str, bool]:
         return {key: code == "1" for key, code in map(str.split, (self.place / "noticed").open())}
 
-    def judge(self, mutant: Mutant, tests: Callable[[], int], seconds: float) -> None:
-        """Write down whether the tests fail, while the mutant is on disk too, for processes that they start."""
+    def judge(self, mutant: Mutant, tests: Callable[[], int], seconds: float, at_last: bool = True) -> None:
+        """Write down whether the tests fail, while the mutant is on disk too, for processes that they start.
+
+        If they do not and that is not said at last, nothing is written down.
+        """
         path = self.path(mutant)
         original = path.read_text()
         write(path, mutant.source)
         failed = forked(tests, 5 + 3 * seconds)
         write(path, original)
-        with (self.place / "noticed").open("a") as file:
-            file.write(f"{mutant.key} {int(failed)}\n")
+        if failed or at_last:
+            with (self.place / "noticed").open("a") as file:
+                file.write(f"{mutant.key} {int(failed)}\n")
         if failed:
             with LOG.open("a") as file:
                 file.write(f"{mutant.key}\n")
@@ -233,19 +249,6 @@ def choose(mutant: Mutant, known: dict[str, Any], patience: float) -> tuple[list
             chosen[file].append(test)
             total += seconds
     return [test for tests in chosen.values() for test in tests], total
-
-
-def new_code(mutant: Mutant, path: Path) -> dict[Any, CodeType] | None:
-    """What the functions of the file become; None where that is more than exchanging their code."""
-
-    def codes(code: CodeType) -> list[CodeType]:
-        inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-        return [part for one in inner for part in (one, *codes(one))]
-
-    old, new = (codes(compile(text, path, "exec")) for text in (path.read_text(), mutant.source))
-    alike = [(c.co_qualname, c.co_freevars) for c in old] == [(c.co_qualname, c.co_freevars) for c in new]
-    names = [(str(path), c.co_qualname, c.co_firstlineno) for c in old]
-    return dict(zip(names, new, strict=True)) if alike else None
 
 
 def run(session: Any, items: list[Any], to_the_end: bool = False) -> int:
