@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 
 import numpy as np
 import pytest
@@ -34,7 +35,15 @@ def test_the_size_is_that_of_the_upright_picture(tmp_path, orientation, sides):
 def test_what_is_too_large_is_not_opened(tmp_path, monkeypatch, limit):
     PHOTO.save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-    assert read_facts(tmp_path / "a.png") == "it is too large"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as Pillow's are, but in tests
+        assert read_facts(tmp_path / "a.png") == "it is too large"
+
+
+def test_what_is_no_file_is_told(tmp_path):
+    assert read_facts(tmp_path) == f"it cannot be read: [Errno 21] Is a directory: '{tmp_path}'"
+    Image.fromarray(np.zeros((2, 2), np.float32)).save(tmp_path / "real.tiff")
+    assert read_facts(tmp_path / "real.tiff") == "its pixels are real numbers, expected 8 or 16 bits"
 
 
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, " and 1 more")])
