@@ -106,6 +106,7 @@ def test_the_content_splits_one_folder(tmp_path: Path):
     data = read(folder)
     assert 20 < len(data.test_inputs) < 55
     assert len(data.train_inputs) + len(data.test_inputs) == 180
+    assert torch.equal(load(str(folder), HERE).test_inputs, data.test_inputs)  # a fifth, unless one says more
     half = read(folder, share=0.5)
     assert 70 < len(half.test_inputs) < 110
     shutil.move(folder / "ant" / "1000.png", folder / "ant" / "zzz.png")
