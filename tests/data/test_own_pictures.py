@@ -75,6 +75,7 @@ def test_all_kinds_of_pictures_become_the_same(tmp_path: Path):
         )
     found = read(folder)  # webp and gif have colours, which are all grey
     assert found.input_shape == (3, 12, 12)
+    assert "in colour" in check(str(folder), HERE)[0].content
     images = {
         tuple(image.flatten().tolist()) for image in torch.cat([found.train_inputs, found.test_inputs])[:, 0]
     }
