@@ -6,7 +6,14 @@ from torch.nn import functional as F
 
 from fedactive.query import make_strategy
 from fedactive.query.contract import make_pool
-from fedactive.query.strategies.fairfal import apartness, balanced_mean, distances, pseudo_classes, quotas_of
+from fedactive.query.strategies.fairfal import (
+    apartness,
+    balanced_mean,
+    distances,
+    farthest_first,
+    pseudo_classes,
+    quotas_of,
+)
 
 
 def oversampled_mean(probabilities, labels):
@@ -147,3 +154,8 @@ def test_an_unbalanced_federation_and_a_typical_client_ask_the_global_model(monk
         asked.clear()
         make_strategy("fairfal", "both").select(pool, 5, torch.Generator())
         assert set(asked) == expected
+
+
+def test_equal_samples_are_not_chosen_twice():
+    (chosen,) = farthest_first([torch.zeros(3, 3)], [torch.full((3,), torch.inf)], [3])
+    assert sorted(chosen.tolist()) == [0, 1, 2]
