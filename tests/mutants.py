@@ -33,10 +33,10 @@ TARGETS = {  # what is mutated, and where to look when the nearest tests do not 
     "query/": ["tests/test_registry.py", *RUNS],
     "federated/": ["tests/engines/test_parallel.py", *RUNS],
     "data/": ["tests/laboratory/test_split.py", *RUNS],
-    "client.py": ["tests/engines/test_parallel.py", "tests/laboratory/test_split.py", *RUNS],
+    "client.py": ["tests/test_memory.py", "tests/federated/algorithms/test_ridge.py", *RUNS],
     "loop.py": RUNS,
     "memory.py": RUNS,
-    "pools.py": RUNS,
+    "pools.py": ["tests/test_memory.py", *RUNS],
     "analysis/ranks.py": [],
     "analysis/verdicts.py": ["tests/paper/test_claims.py"],
     "analysis/label_saving.py": ["tests/benchmark/test_verdict.py"],
@@ -87,8 +87,11 @@ def main() -> None:
     options = parser.parse_args()
 
     listed = tomllib.loads((ROOT / "tests/mutants.toml").read_text())
-    possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in targets()}
+    chosen = [file for file in targets() if file.startswith(tuple(options.only))]
+    possible = {file: list(mutants(ROOT / PACKAGE, file)) for file in chosen}
     for entry in [*listed["equivalent"], *listed["survivor"]]:
+        if not entry["file"].startswith(tuple(options.only)):
+            continue
         for code, change in [
             (code, change) for code, changes in entry["faults"].items() for change in changes
         ]:
@@ -96,8 +99,8 @@ def main() -> None:
             if not any(m.is_listed([one]) for m in possible.get(entry["file"], [])):
                 print(f"mutants.toml lists what is not there: {entry['file']}: {code}: {change}")
     planted: list[Mutant] = []
-    for file in filter(lambda file: file.startswith(tuple(options.only)), possible):
-        found = [m for m in possible[file] if not m.is_listed(listed["equivalent"])]
+    for file, those in possible.items():
+        found = [m for m in those if not m.is_listed(listed["equivalent"])]
         if options.sample is not None and len(found) > options.sample:
             found = random.Random(f"{options.seed} {file}").sample(found, options.sample)
         planted += found
@@ -111,12 +114,13 @@ def main() -> None:
     seen = set(LOG.read_text().split())
     total, noticed, unexplained = Counter(m.file for m in planted), Counter[str](), 0
     with tempfile.TemporaryDirectory() as place:
-        laboratory = Laboratory(Path(place), list(possible), options.patience)
+        laboratory = Laboratory(Path(place), targets(), options.patience)
+        groups = {file: list(nearest(file)) for file in total}  # of the copy: files may be added meanwhile
         begun = time.monotonic()
         for file in total:
             mine = [m for m in planted if m.file == file and not m.is_listed(listed["survivor"])]
             left = [m for m in mine if m.key not in seen]
-            for tests in list(nearest(file))[: 1 if options.near else None]:
+            for tests in groups[file][: 1 if options.near else None]:
                 before, left = left, laboratory.survivors(tests, left) if left else []
                 if before:
                     shown = f"{len(before) - len(left)} of {len(before)} noticed by {tests[0]}"

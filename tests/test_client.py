@@ -17,7 +17,7 @@ from fedactive.laboratory.run import run
 from fedactive.laboratory.split import split
 from fedactive.memory import Memory
 from fedactive.models import MODELS
-from fedactive.pools import make_pools, require_dropout, shown_to_strategy
+from fedactive.pools import distilled_job, make_pools, require_dropout, shown_to_strategy
 from fedactive.query import STRATEGIES
 
 
@@ -190,7 +190,7 @@ def test_a_strategy_sees_each_clients_samples_through_each_model(small):
         "local": [{"number": n, "head.weight": n, "head.bias": -n} for n in (200, 300)],
     }
     strategy = SimpleNamespace(name="mine", needs=frozenset({"global", "local"}))
-    pools = make_pools([one, two], Echo(), models, strategy)
+    pools = make_pools([one, two], Echo(), models, strategy, 1)
     assert [len(pool) for pool in pools] == [2, 2]
     assert [pool.classes for pool in pools] == [4, 4]
     assert [pool.labels.tolist() for pool in pools] == [[3], [2, 0]]
@@ -210,7 +210,7 @@ def test_a_strategy_may_look_at_its_samples_and_show_models_others(small):
     one.label(torch.tensor([6]), torch.tensor([0]))
     models = {"global": [{"number": 100}], "local": [{"number": 200}]}
     strategy = SimpleNamespace(name="mine", needs=frozenset({"global", "local"}))
-    (pool,) = make_pools([one], Echo(), models, strategy)
+    (pool,) = make_pools([one], Echo(), models, strategy, 1)
     seen = pool.inputs(torch.tensor([2, 0]))
     assert seen.tolist() == [[8], [5]]
     assert pool.infer("local", -seen).logits.tolist() == [[192], [195]]
@@ -270,7 +270,7 @@ def test_a_strategy_goes_through_the_models_that_a_client_remembers(small):
     one.memory = Memory(1, {}, ({"number": 7}, {"number": 8}), {1: ({"number": 20}, {"number": 21})})
     models = {"global": [{"number": 100}] * 2}
     needs = frozenset({"global", "epochs", "committee"})
-    pools = make_pools([one, two], Echo(), models, SimpleNamespace(name="mine", needs=needs))
+    pools = make_pools([one, two], Echo(), models, SimpleNamespace(name="mine", needs=needs), 1)
     seen = [
         [[o.logits.flatten().tolist() for o in pool.each(role)] for pool in pools]
         for role in sorted(needs)[:2]
@@ -282,7 +282,7 @@ def test_a_strategy_goes_through_the_models_that_a_client_remembers(small):
     assert seen[1] == [[[7, 8, 9], [8, 9, 10]], [[105, 106]]]
     with pytest.raises(UserError, match="asked for the model 'dropout', but there is only global"):
         next(pools[0].each("dropout"))
-    pools = make_pools([one], Echo(), models, SimpleNamespace(name="mine", needs=frozenset({"global"})))
+    pools = make_pools([one], Echo(), models, SimpleNamespace(name="mine", needs=frozenset({"global"})), 1)
     with pytest.raises(UserError, match="asked for the model 'committee'"):
         next(pools[0].each("committee"))
 
@@ -319,6 +319,7 @@ def test_dropout_is_drawn_by_the_seed_and_leaves_batch_norm_alone(small, digits)
 
 def test_the_distilled_model_is_trained_from_scratch_towards_the_global_one(federation, monkeypatch):
     clients, engine, server = federation(strategy="ifal", lr=0.05)
+    assert distilled_job(clients[0], 2, {}, server.weights).epochs == 500
     monkeypatch.setattr("fedactive.pools.DISTILLATION_EPOCHS", 3)
     done = []
     train = engine.train
@@ -341,8 +342,6 @@ def test_clients_agree_on_a_mean_once(federation, monkeypatch):
     clients, engine, server = federation(strategy="fairfal")
     told = [client.summarise(engine, 2, server.weights) for client in clients]
     assert all(0 < number < 1 for (number,) in told)
-    phase = query_together(clients, engine, 2, server.weights)
-    assert phase.agreed == pytest.approx([sum(number for (number,) in told) / 3])
     seen = []
     choose = STRATEGIES["fairfal"].choose
 
@@ -351,8 +350,11 @@ def test_clients_agree_on_a_mean_once(federation, monkeypatch):
         return choose(self, pools, counts, rngs)
 
     monkeypatch.setattr(STRATEGIES["fairfal"], "choose", look)
+    phase = query_together(clients, engine, 2, server.weights)
+    assert phase.agreed == pytest.approx([sum(number for (number,) in told) / 3])
+    assert seen == phase.agreed * 3
     assert query_together(clients, engine, 3, server.weights, [0.25]).agreed == [0.25]
-    assert seen == [0.25] * 3
+    assert seen[3:] == [0.25] * 3
     one = clients[0].query(engine, 2, server.weights, phase.agreed).queries[0]
     assert one.samples.tolist() == phase.queries[0].samples.tolist()
 
@@ -368,7 +370,7 @@ def test_strategies_may_see_other_images_of_the_same_class(federation, digits):
     def seen(**settings):
         clients, engine, server = federation(rho=5.0, **settings)
         strategy = STRATEGIES["entropy"](selector="global")
-        pool = make_pools(clients, engine, {"global": [server.weights] * len(clients)}, strategy)[0]
+        pool = make_pools(clients, engine, {"global": [server.weights] * len(clients)}, strategy, 1)[0]
         shown = shown_to_strategy(clients[0], clients[0].unlabelled, engine)
         return clients[0].unlabelled, shown, pool.unlabelled("global").embeddings
 

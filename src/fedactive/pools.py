@@ -114,7 +114,7 @@ def make_pools(
     engine: Engine,
     models: Mapping[str, list[Weights]],
     strategy: Strategy,
-    al_round: int = 0,
+    al_round: int,
     agreed: Sequence[float] | None = None,
 ) -> list[Pool]:
     """Make what the strategy sees of each client; `models` has the clients' weights by the model's name.

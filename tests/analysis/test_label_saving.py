@@ -45,6 +45,11 @@ def test_a_method_needs_its_own_labels_on_a_curve_that_rises():
 
 
 def test_what_is_no_curve_is_refused():
-    for x, y in (([], []), ([5, 10], [1.0]), ([10, 5], [1.0, 2.0])):
+    for x, y in (([], []), ([5, 10], [1.0]), ([10, 5], [1.0, 2.0]), ([5, 15, 10], [1.0] * 3)):
         with pytest.raises(ValueError, match="a learning curve has"):
             labels_needed(x, y, 1.0)
+
+
+def test_a_budget_may_be_the_same_twice_or_grow_by_a_part_of_a_percent():
+    assert labels_needed([5, 5, 5.5], [1.0, 3.0, 5.0], 4.0) == pytest.approx(5.25)
+    assert labels_needed([5, 5], [1.0, 3.0], 2.0) == 5

@@ -28,6 +28,12 @@ def test_the_published_example():
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
 
 
+def test_two_methods_and_two_comparisons_are_enough():
+    assert critical_difference(2, 2) == pytest.approx(1.960 * np.sqrt(0.5), abs=0.001)
+    ten = pd.DataFrame({"a": np.ones(10), "b": np.zeros(10)})
+    assert rank_methods(ten).p == pytest.approx(scipy.stats.chi2.sf(10, 1))  # 12·(10² + 20²)/60 - 90
+
+
 def test_ranks_by_hand():
     scores = pd.DataFrame({"a": [3.0, 9.0, 5.0], "b": [2.0, 8.0, 5.0], "c": [1.0, 7.0, 6.0]})
     ranks = rank_methods(scores)
@@ -69,4 +75,5 @@ def test_groups_hold_all_that_are_close_and_nothing_else(scores, difference):
         for b in means.index[i + 1 :]:
             close = means[b] <= means[a] + difference
             assert close == any(a in group and b in group for group in groups)
+    assert all(len(group) > 1 for group in groups)
     assert not any(set(one) < set(other) for one in groups for other in groups)

@@ -87,6 +87,9 @@ class TestLargestOfMany:
         for t in (1.0, 2.0, 3.0):
             assert largest_tail(t, 10, 33) == pytest.approx((largest >= t).mean(), abs=0.003)
 
+    def test_it_is_a_probability_in_the_last_bit_too(self):
+        assert max(largest_tail(t, k, 33) for t in range(-12, 0) for k in (1, 10)) == 1
+
     def test_infinite_scores(self):
         assert (largest_tail(np.inf, 2, 3), largest_tail(-np.inf, 2, 3)) == (0, 1)
 
@@ -112,6 +115,12 @@ class TestBestOrSecond:
             not_held.append(best_or_second_test(second, 0).down <= LEVEL)
         assert 0.008 < np.mean(held) <= LEVEL + 0.011
         assert np.mean(not_held) <= LEVEL + 0.011
+
+    def test_the_second_lead_against_two_rivals_and_the_second_arrears_against_ten(self):
+        Y = table(12, 4)
+        t = sorted((Y[3] - Y[k]).mean() / standard_error(Y, [1, -1]) for k in range(12) if k != 3)
+        expected = largest_tail(t[1], 2, 33), largest_tail(-t[1], 10, 33)
+        assert best_or_second_test(Y, 3) == pytest.approx(expected)
 
     def test_clear_cases(self):
         Y = table(12, 4) + 20.0 * np.arange(12)[:, None]
@@ -153,8 +162,12 @@ class TestSignFlips:
         Y = np.zeros((12, 10))
         Y[0] = 1
         assert best_or_second_flips(Y, 0) == (2 / 2**10, 1)
-        Y[1:3] = 2
+        Y[5:7] = 2
         assert best_or_second_flips(Y, 0) == (1, 10 / 2**10)
+
+    def test_as_many_seeds_as_allowed(self, monkeypatch):
+        monkeypatch.setattr("fedactive.analysis.verdicts.MOST_FLIPS", 3)
+        assert sign_flip_test([1, 2, 3]) == (1 / 8, 1)
 
     def test_too_many_seeds(self):
         with pytest.raises(ValueError, match="at most 22 seeds, not 30"):
@@ -181,6 +194,12 @@ class TestVerdicts:
         sides, flips = [Sides(0.001, 0.999)], [Sides(0.03, 0.98)]
         assert [judge(sides, flips, [n])[0][0] for n in (8, 9)] == [HELD, UNDECIDED]
         assert judge(sides, [Sides(0.02, 0.98)], [9])[0][0] == HELD
+        assert judge([Sides(0.5, 0.5)], [Sides(0.98, 0.02)], [9])[0][0] == UNDECIDED
+
+    def test_the_level_itself_is_enough(self):
+        up, down = Sides(LEVEL, 1 - LEVEL), Sides(1 - LEVEL, LEVEL)
+        assert judge([up], [up], [9])[0][0] == HELD
+        assert judge([down], [down], [9])[0][0] == NOT_HELD
 
     def test_of_many_equal_claims_one_in_forty_runs_has_any_false_verdict(self):
         """Sixteen true nulls of independent datasets: any verdict at all is false."""

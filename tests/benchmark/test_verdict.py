@@ -100,6 +100,35 @@ def test_means_are_over_seeds_that_all_have():
     assert "leave out seeds" not in as_markdown(sections_of(verdict))
 
 
+def test_settings_weigh_the_same_and_equal_ranks_are_ordered_by_the_mean(verdict):
+    assert verdict.mean_areas["random"] == pytest.approx((60 + 80) / 2 + 0.025)
+    tied = points(random=lambda seed: 0.0, good=lambda seed: 9.0)
+    lost = (tied.points["method"] == "good") & (tied.points["setting"] == "b")
+    tied.points.loc[lost, "accuracy"] -= 10  # better by 9 in one setting, worse by 1 in the other
+    assert tied.ranks.means.tolist() == [1.5, 1.5]
+    assert tied.methods == ["good", "random"]
+
+
+def test_without_a_comparison_there_are_means_and_no_ranks():
+    """One method has runs in another setting only, and none is at its end."""
+    apart = points(random=lambda seed: 0.0, good=lambda seed: 9.0, bad=lambda seed: -9.0)
+    bad = apart.points["method"] == "bad"
+    apart = Verdict(SUITE, apart.points[bad == (apart.points["setting"] == "b")].assign(complete=~bad))
+    assert apart.ranks.comparisons == 0
+    assert apart.methods == ["good", "random", "bad"]
+    assert apart.sentence("good").startswith("good: ")
+    alone = points("a", random=lambda seed: 0.0)
+    assert not alone.ranked
+    assert alone.sentence("random") == "random is alone: there is no other method with runs."
+
+
+def test_a_method_is_judged_by_its_own_runs_even_in_one_comparison():
+    verdict = points("a", random=lambda seed: 0.0, close=CLOSE.get)
+    ours = (verdict.points["method"] == "random") | (verdict.points["seed"] < 4)
+    few = Verdict(SUITE, verdict.points[ours & (verdict.points["al_round"] < 3)])
+    assert few.sentence("close") == "close, rank 1.0 of 2: undecided with 3 seeds against random."
+
+
 def test_labels_that_random_would_need(verdict):
     needed = verdict.needed_by_random()
     good = needed.loc["good", "a"]
@@ -107,10 +136,16 @@ def test_labels_that_random_would_need(verdict):
     assert good[3] == np.inf
     assert needed.loc["bad", "b"][3] == pytest.approx(12.5, abs=0.05)
     assert "random" not in needed.index.get_level_values("method")
+    assert list(needed.columns) == [2, 3]
+    two = points("ba", random=lambda seed: 0.0, good=lambda seed: 5.0)
+    needed = two.needed_by_random()
+    assert list(needed.index) == [("good", "b"), ("good", "a")]
+    assert needed[2].tolist() == pytest.approx([12.5, 12.5])
 
 
 def test_cost_is_of_rounds_with_a_query(verdict):
-    assert verdict.cost().to_dict() == dict.fromkeys(["random", "good", "close", "bad"], 2.0)
+    verdict.points.loc[verdict.points["al_round"] == 3, "seconds"] = 4.0
+    assert verdict.cost().to_dict() == dict.fromkeys(["random", "good", "close", "bad"], 3.0)
 
 
 def test_sections_say_it_in_markdown_and_latex(verdict):

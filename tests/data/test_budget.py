@@ -1,6 +1,8 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fedactive.data.budget import budget_in, budget_until, budgets_per_client
+from fedactive.data.budget import budget_in, budget_until, budgets_per_client, numbers_of, shortest
 from fedactive.errors import ConfigurationError
 
 
@@ -38,3 +40,10 @@ def test_numbers_by_round_of_which_the_last_repeats() -> None:
     assert budgets == (5, 7, 30)
     assert [budget_in(budgets, r) for r in (1, 2, 3, 4, 9)] == [5, 7, 30, 30, 30]
     assert [budget_until(budgets, r) for r in range(6)] == [0, 5, 12, 42, 72, 102]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=6))
+def test_equal_budgets_are_written_alike_and_as_short_as_can_be(numbers: list[int]) -> None:
+    short = numbers_of(shortest("+".join(map(str, numbers)) + "/client"))
+    assert [budget_in(short, r) for r in range(1, 9)] == [budget_in(numbers, r) for r in range(1, 9)]
+    assert len(short) == 1 or short[-1] != short[-2]

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import logging
+import sys
+import warnings
+from functools import partial
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pydicom
+import pydicom.pixels
 import pytest
 from PIL import Image
 
@@ -110,8 +117,104 @@ def test_nothing_about_the_patient_leaves_the_decoder(tmp_path, capfd, caplog, r
 def test_without_the_extra_the_site_says_what_to_install(tmp_path, monkeypatch):
     copy("MR_small", tmp_path / "a.dcm")
     monkeypatch.setattr(dicom, "can_read", lambda: False)
+    assert see(tmp_path / "a.dcm") == dicom.MISSING
     with pytest.raises(DataError, match=r"has DICOM files, such as a.dcm.*pip install 'fedactive\[dicom\]'"):
         read_images(tmp_path, SHAPE)
+
+
+def eight_bits(path, **tags):
+    """A file with every value of 8 bits, and no window unless one is given."""
+    depth = {"BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelRepresentation": 0}
+    plain = {"PixelData": VALUES.tobytes(), "WindowCenter": None, "WindowWidth": None}
+    return copy("MR_small", path, **plain | depth | tags)
+
+
+VALUES = (np.arange(64 * 64) % 256).astype(np.uint8).reshape(64, 64)
+
+
+def test_a_plain_picture_of_eight_bits_stays_one(tmp_path):
+    seen = see(eight_bits(tmp_path / "a.dcm"))
+    assert (type(seen), seen.mode) == (Image.Image, "L")
+    assert np.array_equal(seen, VALUES)
+    dark = see(eight_bits(tmp_path / "b.dcm", PhotometricInterpretation="MONOCHROME1"))
+    assert np.array_equal(dark, 255 - VALUES)
+    windowed = see(eight_bits(tmp_path / "c.dcm", WindowCenter="40", WindowWidth="80"))
+    assert windowed.window == (40, 80)
+    assert see(eight_bits(tmp_path / "d.dcm", RescaleSlope="2", RescaleIntercept="0")).window == (255, 510)
+
+
+def test_colours_keep_their_eight_highest_bits():
+    palette, colour = (pydicom.dcmread(PUBLISHED / f"examples_{n}.dcm") for n in ("palette", "rgb_color"))
+    sixteen_bits = pydicom.pixels.apply_color_lut(palette.pixel_array, palette)
+    assert np.array_equal(see(PUBLISHED / "examples_palette.dcm"), sixteen_bits >> 8)
+    assert np.array_equal(see(PUBLISHED / "examples_rgb_color.dcm"), colour.pixel_array)
+
+
+@pytest.mark.parametrize(
+    ("level", "width", "window"),
+    [
+        (["40", "300"], ["400", "1500"], (40, 400)),  # the first of several
+        ("40", "1", (40, 1)),
+        ("40", "0", (127.5, 255)),  # none at all: that of its values
+        ("", "400", (127.5, 255)),
+    ],
+)
+def test_the_first_window_counts_if_it_is_one(tmp_path, level, width, window):
+    copied = eight_bits(
+        tmp_path / "a.dcm", WindowCenter=level, WindowWidth=width, RescaleIntercept="0", Modality="CT"
+    )
+    seen = see(copied)
+    assert (seen.window if isinstance(seen, Deep) else (127.5, 255)) == window
+
+
+@pytest.mark.parametrize("padding", [-2000, 7])
+def test_a_picture_of_one_value_has_the_least_window(tmp_path, padding):
+    flat = np.full((128, 128), 7, np.int16).tobytes()
+    path = copy("CT_small", tmp_path / "a.dcm", PixelData=flat, PixelPaddingValue=padding)
+    assert see(path).window == (7 - 1024, 1)
+
+
+def test_what_pillow_allows_is_not_too_large(tmp_path, monkeypatch):
+    path = eight_bits(tmp_path / "a.dcm")
+    for limit, refused in ((64 * 64, False), (64 * 64 - 1, True)):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        assert (see(path) == "it is too large") == refused
+    two = copy("MR_small", tmp_path / "b.dcm", NumberOfFrames=2)
+    assert see(two) == "it has 2 frames, and one file must be one picture"
+
+
+def test_a_file_says_nothing_but_the_standards_name_of_its_compression(tmp_path):
+    whole = (PUBLISHED / "MR_small.dcm").read_bytes()
+    assert dicom.is_dicom(whole)
+    syntax, path = b"1.2.840.10008.1.2.1\0", tmp_path / "a.dcm"
+    for other in (b"1.2.840.99999.1.2.1\0", b"1.2.840.10008.1.1\0\0\0"):  # private; not a compression
+        path.write_bytes(whole.replace(syntax, other, 1))
+        assert see(path) == "its pixels cannot be decoded (unknown)"
+    path.write_bytes(whole.replace(b"\x02\0\x10\0UI", b"\x02\0\x17\0UI", 1))  # not stated
+    assert see(path) == "its pixels cannot be decoded (unknown)"
+    assert see(copy("MR_small", path, Rows=None)) == "it is a damaged DICOM file"
+
+
+def test_the_libraries_are_silenced(tmp_path, monkeypatch, caplog):
+    said = []
+    gdcm = ModuleType("gdcm")
+    gdcm.__spec__ = ModuleSpec("gdcm", None)
+    gdcm.Trace = SimpleNamespace(
+        **{f"{n}Off": partial(said.append, n) for n in ("Warning", "Error", "Debug")}
+    )
+    monkeypatch.setitem(sys.modules, "gdcm", gdcm)
+    secret = copy("MR_small", tmp_path / "a.dcm", PatientID="Doe" * 30)  # longer than the standard allows
+    for look in (see, dicom.patient_of):
+        said.clear()
+        monkeypatch.setattr(logging.getLogger("pydicom"), "disabled", False)
+        monkeypatch.setattr(pydicom.config.settings, "reading_validation_mode", pydicom.config.WARN)
+        assert look(secret)
+        assert said == ["Warning", "Error", "Debug"]
+        assert pydicom.config.settings.reading_validation_mode == pydicom.config.IGNORE
+        logging.getLogger("pydicom").warning("Doe")
+        with warnings.catch_warnings():
+            warnings.warn_explicit("Doe", UserWarning, "valuerep.py", 1, module="pydicom.valuerep")
+        assert not caplog.text
 
 
 # ------------------------------------------------------------------------------------------- windows

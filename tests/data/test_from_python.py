@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from PIL import Image
 import fedactive
 from fedactive import Dataset, Experiment, Silent
 from fedactive.data.loader import find_classes
-from fedactive.errors import ConfigurationError, DataError
+from fedactive.errors import ConfigurationError, DataError, RunError
 from fedactive.sweep.grid import expand
 from support.commands import cli
 from support.picture_files import drawing
@@ -73,6 +74,50 @@ def test_images_of_every_kind_are_the_same_dataset():
         assert (found.fingerprint, found.classes) == (wanted.fingerprint, ("ant", "bee"))
     assert wanted.input_shape == (3, 12, 12)
     assert flowers(size=8).input_shape == (3, 8, 8)
+
+
+def test_it_holds_the_samples_and_is_known_by_them(cache: Path):
+    found = flowers(4)
+    wanted = [np.asarray(drawing(k % 2, k)).transpose(2, 0, 1) for k in (*range(4), *range(1000, 1020))]
+    assert np.array_equal(np.stack(wanted), torch.cat([found.train_inputs, found.test_inputs]))
+    labels = [np.arange(count) % 2 for count in (4, 20)]
+    content = hashlib.sha256(np.stack(wanted).tobytes())
+    content.update(
+        b"classes" + np.array(["ant", "bee"]).tobytes() + b"shape" + np.array([3, 12, 12]).tobytes()
+    )
+    content.update(b"test_labels" + labels[1].tobytes() + b"train_labels" + labels[0].tobytes())
+    assert content.hexdigest().startswith(found.origin)
+    assert [file.name for file in (cache / "python").iterdir()] == [found.origin]
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FEDACTIVE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(
+        RunError, match=r"cannot write the dataset my flowers to .*: Not a directory; set the"
+    ):
+        flowers()
+
+
+def test_samples_need_no_positions():
+    """What has a length alone is gone through."""
+    pairs = {k: (drawing(k % 2, k), k % 2) for k in range(6)}.values()
+    assert Dataset.of_samples("mine", pairs, GOOD).train_labels.tolist() == [0, 1] * 3
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])
+def test_real_numbers_run_from_black_to_white(shape: tuple[int, ...]):
+    tensors = [(torch.full(shape, grey), k % 2) for k, grey in enumerate((0.0, 0.5, 1.0))]
+    found = Dataset.of_samples("mine", tensors, tensors)
+    assert found.train_inputs[:, 0, 0, 0].tolist() == [0, 128, 255]
+    assert found.input_shape == (1, 8, 8)
+
+
+def test_names_that_do_not_fit_are_refused():
+    with pytest.raises(DataError, match=r"dataset mine: train_labels lack 2, the class c; every class"):
+        Dataset.of_samples("mine", GOOD, GOOD, classes=("a", "b", "c"))
+    with pytest.raises(DataError, match=r"dataset mine: train_clients are 2 names for 6 training samples"):
+        Dataset.of_samples("mine", GOOD, GOOD, clients=("north", "south"))
 
 
 def test_a_run_says_where_its_data_came_from_and_is_resumed_by_them(small, cache: Path, tmp_path: Path):
@@ -136,6 +181,14 @@ BAD = {
         "sample 6 of train: it is 8x9x3, the first is 12x12x3; size=64",
     ),
     "text": ([("a.png", 0)], "sample 0 of train: it is a str, expected a PIL image, an array or a tensor"),
+    "one pixel": (
+        [(torch.eye(8)[None] * 1.5, 0)],
+        "its pixels are float32, expected uint8, or real numbers from 0",
+    ),
+    "two channels": (
+        [(torch.zeros((2, 8, 8)), 0)],
+        r"its shape is \(2, 8, 8\), expected one or three channels",
+    ),
     "range": (
         [(torch.full((3, 8, 8), 1.5), 0)],
         "its pixels are float32, expected uint8, or real numbers from 0",

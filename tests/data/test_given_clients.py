@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedactive.data.loader import check, load
-from fedactive.data.partition.given import read_clients
+from fedactive.data.partition.given import given, read_clients
 from fedactive.errors import ConfigurationError, DataError
 from fedactive.laboratory.run import run
 from fedactive.progress import Silent
@@ -38,6 +38,10 @@ def test_each_client_labels_its_own_samples(small, write):
     west = int((owners == 2).sum())
     assert chosen.groupby("client").size().tolist() == [27, 27, west]  # it has no more than that
     assert west < 27
+
+
+def test_samples_are_dealt_as_they_are_numbered():
+    assert [own.tolist() for own in given(np.array([0, 2, 0]))] == [[0, 2], [], [1]]
 
 
 def test_whole_numbers_are_names_too(write, tmp_path):

@@ -27,6 +27,13 @@ def test_folders_are_classes_and_say_what_is_for_tests(tmp_path: Path):
     ]
 
 
+def test_what_is_hidden_or_no_image_is_passed_over(tmp_path: Path):
+    write_folder(tmp_path, "ant", "bee", "ant/.hidden/cat", ".hidden/cat", each=1)
+    (tmp_path / "ant").rename(tmp_path / "a")
+    (tmp_path / "notes.txt").write_text("beside the classes")
+    assert [image.name for image in list_images(tmp_path)] == ["a/1000.png", "bee/2000.png"]
+
+
 def test_one_folder_leaves_the_split_open(tmp_path: Path):
     found = list_images(write_folder(tmp_path / "one", "ant", "cat", each=2))
     assert [(image.label, image.split, image.client) for image in found] == [("ant", "", "")] * 2 + [
@@ -107,6 +114,10 @@ TABLES = {
     "half a split": ("path,label,split\nant/1000.png,x,", "line 2 has the split '', expected train or test"),
     "no client": ("path,label,client\nant/1000.png,x,", "line 2 has no client"),
     "twice": ("path,label\nant/1000.png,x\nant/1000.png,y", r"line 3 names ant/1000\.png a second time"),
+    "one not there": (
+        "path,label\nant/1.png,x\nant/1000.png,x",
+        r"it names what is not there: ant/1\.png \(paths begin in ",
+    ),
     "not there": (
         "path,label\nant/1.png,x\nbee/1.png,y\nant/1000.png,x",
         r"it names what is not there: ant/1\.png and 1 more \(paths begin in ",
@@ -127,3 +138,8 @@ def test_a_table_that_is_no_text(tmp_path: Path):
     (tmp_path / "images.csv").write_bytes(b"path,label\n\xff\xfe,x\n")
     with pytest.raises(DataError, match=r"images\.csv: it is not a CSV file in UTF-8"):
         list_images(tmp_path / "images.csv")
+
+
+def test_a_folder_that_is_gone(tmp_path: Path):
+    with pytest.raises(DataError, match=r"gone: cannot be read: No such file or directory"):
+        list_images(tmp_path / "gone")

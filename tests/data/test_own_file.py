@@ -12,7 +12,8 @@ import torch
 
 from fedactive.data.catalog import DATASETS
 from fedactive.data.loader import check, find_classes, load
-from fedactive.data.own_file import is_own_file, short_digest, short_name
+from fedactive.data.own_data import find_own
+from fedactive.data.own_file import DIGITS, is_own_file, short_digest, short_name
 from fedactive.data.own_images import mean_and_std
 from fedactive.errors import ConfigurationError, DataError
 from support import builders
@@ -37,6 +38,7 @@ def test_it_is_a_dataset_like_any_other(tmp_path: Path):
     assert data.train_labels.tolist() == arrays["train_labels"][:, 0].tolist()
     assert len(data.test_inputs) == 16
     assert data.train_inputs.is_contiguous()
+    assert find_own(str(path), NOWHERE).digest == hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
 
 
 @pytest.mark.parametrize("shape", [(9, 12), (9, 12, 1), (9, 12, 3)])

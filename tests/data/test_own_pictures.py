@@ -75,6 +75,7 @@ def test_all_kinds_of_pictures_become_the_same(tmp_path: Path):
         )
     found = read(folder)  # webp and gif have colours, which are all grey
     assert found.input_shape == (3, 12, 12)
+    assert "in colour" in check(str(folder), HERE)[0].content
     images = {
         tuple(image.flatten().tolist()) for image in torch.cat([found.train_inputs, found.test_inputs])[:, 0]
     }
@@ -106,6 +107,7 @@ def test_the_content_splits_one_folder(tmp_path: Path):
     data = read(folder)
     assert 20 < len(data.test_inputs) < 55
     assert len(data.train_inputs) + len(data.test_inputs) == 180
+    assert torch.equal(load(str(folder), HERE).test_inputs, data.test_inputs)  # a fifth, unless one says more
     half = read(folder, share=0.5)
     assert 70 < len(half.test_inputs) < 110
     shutil.move(folder / "ant" / "1000.png", folder / "ant" / "zzz.png")

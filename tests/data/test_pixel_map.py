@@ -53,6 +53,13 @@ def test_every_image_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [file.name for file in path.parent.iterdir()] == ["train.pixels"]
 
 
+def test_large_images_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pixel_map, "PART_BYTES", 400)  # of 16 each
+    assert make(tmp_path / "train.pixels", Decoder()) == [0, 25, 25]
+    monkeypatch.setattr(pixel_map, "PART_BYTES", 410)
+    assert make(tmp_path / "test.pixels", Decoder()) == [0, 25, 25]
+
+
 def test_what_was_stopped_goes_on_after_the_last_whole_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pixel_map, "PART_IMAGES", 8)
     path, rest = tmp_path / "train.pixels", Decoder()

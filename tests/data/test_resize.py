@@ -14,6 +14,18 @@ def test_photographs_are_resized_as_pillow_does(size):
     assert found.dtype == torch.uint8
     expected = np.asarray(Image.fromarray(photograph).resize((size, size), Image.Resampling.BILINEAR))
     assert np.abs(found[0].permute(1, 2, 0).numpy().astype(int) - expected).max() <= 1
+    assert abs(found[0].permute(1, 2, 0).numpy().mean() - expected.mean()) < 0.1  # rounded, not cut off
+
+
+def test_the_sides_may_differ():
+    image = torch.tensor([[[[0, 100], [100, 200]]]], dtype=torch.uint8)
+    assert resize(image, (1, 2)).tolist() == [[[[50, 150]]]]
+    assert resize(image, (2, 1)).tolist() == [[[[50], [150]]]]
+
+
+def test_real_numbers_as_on_a_gpu_are_rounded():
+    image = torch.tensor([[[[0.0, 3.0]]]])
+    assert resize(image, (1, 1)).item() == 2  # of 1.5
 
 
 def test_images_of_that_size_are_left_alone():

@@ -69,6 +69,8 @@ def test_an_example_of_an_update_has_the_form_that_clients_send():
         ("fedadam", "beta1", 0.9, 0, 0.999),
         ("fedadam", "beta2", 0.99, 0, 0.9999),
         ("fedadam", "tau", 1e-3, 1e-8, 1),
+        ("ridge", "penalty", 30.0, 1e-6, 1e9),
+        ("ridge", "class_weights", True, None, None),
     ],
 )
 def test_options_have_the_defaults_and_bounds_that_runs_rely_on(algorithm, name, default, low, high):

@@ -1,5 +1,7 @@
 """What augmentations make of images, drawn from keys; and what engines refuse."""
 
+import hashlib
+
 import pytest
 import torch
 
@@ -25,25 +27,46 @@ def test_integers_are_fair_and_streams_independent():
     assert (torch.corrcoef(pairs) - torch.eye(3)).abs().max() < 0.02
 
 
+def naive_integer(key, below, stream):
+    """In whole numbers without end, cut off to 64 bits."""
+    bits = 2**64 - 1
+    x = (key ^ int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big")) & bits
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & bits
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & bits
+    return ((x ^ (x >> 31)) >> 33) % below
+
+
+@pytest.mark.parametrize("stream", ["a", "b", "c", "crop: rows"])
+def test_integers_are_those_of_the_hash(stream):
+    keys = [0, 1, -1, 2**62, -(2**63), 123456789]
+    found = integers(torch.tensor(keys), 1000, stream).tolist()
+    assert found == [naive_integer(key, 1000, stream) for key in keys]
+
+
 def test_images_with_a_key_below_0_are_mirrored():
-    given = images()
-    found = make_augmentation("flip")(given, KEYS)
-    for image, key, made in zip(given, KEYS, found, strict=True):
+    given, keys = images(), torch.cat([torch.tensor([0]), KEYS[1:]])
+    found = make_augmentation("flip")(given, keys)
+    for image, key, made in zip(given, keys, found, strict=True):
         assert torch.equal(made, image.flip(-1) if key < 0 else image)
 
 
-def test_crops_are_shifted_by_up_to_an_eighth_and_black_comes_in():
-    given = images()
+@pytest.mark.parametrize(("sides", "margins"), [((16, 24), (2, 3)), ((7, 9), (1, 1))])
+def test_crops_are_shifted_by_up_to_an_eighth_and_black_comes_in(sides, margins):
+    (height, width), (down, right) = sides, margins
+    given = images(height=height, width=width)
     found = make_augmentation("crop")(given, KEYS)
-    padded = torch.nn.functional.pad(given, (3, 3, 2, 2))
+    padded = torch.nn.functional.pad(given, (right, right, down, down))
     seen = set()
     for image, made in zip(padded, found, strict=True):
         places = [
-            (y, x) for y in range(5) for x in range(7) if torch.equal(made, image[:, y : y + 16, x : x + 24])
+            (y, x)
+            for y in range(2 * down + 1)
+            for x in range(2 * right + 1)
+            if torch.equal(made, image[:, y : y + height, x : x + width])
         ]
         assert len(places) == 1
         seen.update(places)
-    assert len(seen) == 35
+    assert len(seen) == (2 * down + 1) * (2 * right + 1)
 
 
 def test_augmentations_are_applied_in_the_order_of_their_names():
@@ -89,6 +112,19 @@ def test_own_random_numbers_are_refused():
 
         def __call__(self, images, keys):
             return images + torch.randint(0, 9, images.shape, dtype=torch.uint8)
+
+    with torch.random.fork_rng(), pytest.raises(UserError, match="two calls differ"):
+        check_augmentation("mine")
+
+
+def test_drawing_for_nothing_is_refused_too():
+    @AUGMENTATIONS.register
+    class Mine(Augmentation):
+        name, summary, paper = "mine", "-", "-"
+
+        def __call__(self, images, keys):
+            torch.rand(1)
+            return images.clone()
 
     with torch.random.fork_rng(), pytest.raises(UserError, match="two calls differ"):
         check_augmentation("mine")

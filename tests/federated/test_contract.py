@@ -120,20 +120,37 @@ class BrokenSums(ClosedForm):
             return {"more": {}}
         return {"sums": {"x": embeddings if self.how == "samples travel" else embeddings.sum(0)}}
 
+    def summarise(self, server: Server, embeddings, labels):
+        update = super().summarise(server, embeddings, labels)
+        return replace(update, weights={"w": embeddings}) if self.how == "weights travel" else update
+
     def server_end(self, server: Server, updates, clients):
-        head = {"head.weight": updates[0].state["sums"]["x"].expand(3, 4).clone()}
-        return replace(server, weights=server.weights | head)
+        sums = [update.state["sums"]["x"] for update in updates]
+        total = sums[0] if self.how == "one client alone counts" else torch.stack(sums).sum(0)
+        if self.how == "the order counts" and updates[0].samples == 7:  # the last of three
+            total = 2 * total
+        head = {"head.weight": total.expand(3, 4).clone()}
+        return replace(
+            server,
+            weights=head if self.how == "a weight is lost" else server.weights | head,
+            state={"more": {}} if self.how == "state grows" else server.state,
+        )
 
 
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
         ("one client alone counts", "head.weight depends on who has which samples"),
+        ("the order counts", "head.weight depends on who has which samples"),
         ("an update grows", r"an update has the groups \['more'\], before \['sums'\]"),
         ("samples travel", "an update's sums have another shape or type than before: x"),
+        ("weights travel", "an update's weights have another shape or type than before: w"),
+        ("a weight is lost", "the server's weights have other names than before"),
+        ("state grows", r"the server has the groups \['more'\], before \[\]"),
     ],
 )
 def test_what_sums_break_is_named(how, reason):
+    check_algorithm(BrokenSums())
     with pytest.raises((AssertionError, KeyError), match=reason):
         check_algorithm(BrokenSums(how))
 

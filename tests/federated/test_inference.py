@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from fedactive.data.preprocess import Normalise
-from fedactive.federated.inference import infer
+from fedactive.federated import inference
+from fedactive.federated.inference import chunks, infer
 from fedactive.models import MODELS, ModelSpec
 from support.tiny import Tiny
 
@@ -125,3 +126,22 @@ def test_what_goes_wrong_in_a_thread_is_raised(threads):
 
     with pytest.raises(ZeroDivisionError):
         infer(Broken(), torch.zeros(5000, 1, 1, 1, dtype=torch.uint8), NORMALISE, "fp32")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "most", "count", "sizes"),
+    [
+        ((3, 32, 32), torch.uint8, 2**20, 700, [320, 320, 60]),  # 5 batches of 64, with 3 KB each
+        ((1, 1, 1), torch.uint8, 2**13, 9000, [8192, 808]),  # 4 batches of 2048, with a byte each
+        ((10,), torch.float32, 2**18, 9000, [6144, 2856]),  # 3 batches of 2048, with 40 bytes each
+        ((3, 32, 32), torch.uint8, 1, 100, [64, 36]),  # never less than a batch
+        ((3, 32, 32), torch.uint8, 1, 1, [1]),
+        ((3, 32, 32), torch.uint8, 1, 0, [0]),
+    ],
+)
+def test_copies_are_made_of_whole_batches_that_stay_small(monkeypatch, shape, kind, most, count, sizes):
+    monkeypatch.setattr(inference, "CHUNK", most)
+    inputs = torch.zeros((), dtype=kind).expand(count, *shape)
+    parts = chunks(inputs, torch.arange(count))
+    assert [len(part) for part in parts] == sizes
+    assert torch.equal(torch.cat(parts), torch.arange(count))

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated.batches import draw_keys, mixed_pairs, shuffled
+from fedactive.federated.lesson import needs_teacher
 from fedactive.federated.local_sgd import LocalJob, Recipe, train
-from fedactive.federated.objective import Objective
+from fedactive.federated.objective import Objective, make_objective
 from support.tiny import Tiny
 
 IMAGES = torch.tensor([[10, 0], [200, 0], [0, 90], [60, 0], [250, 0], [0, 130]], dtype=torch.uint8)
@@ -123,6 +125,21 @@ def test_without_a_pool_nothing_is_mixed():
     model, _ = learn(pool=torch.zeros(0, dtype=torch.long))
     assert [size for size, training in model.sizes if training] == [2, 1, 2, 1]
     assert {type(known).__name__ for known in told} == {"Labelled"}
+
+
+def test_a_pool_of_one_image_is_mixed_with_itself():
+    learn(pool=torch.tensor([5]))
+    assert [type(known).__name__ for known in told[:2]] == ["Labelled", "Mixed"]
+    assert torch.allclose(told[1].logits, says(START, seen(torch.zeros(2))), atol=1e-6)
+
+
+@pytest.mark.parametrize("pool", [[], [5]])
+def test_a_teacher_is_needed_for_what_is_mixed_only(pool):
+    job = LocalJob(
+        START, torch.tensor([1]), torch.tensor([0]), 1, (0.1,), 0,
+        objective=make_objective("kcfu"), pool=torch.tensor(pool, dtype=torch.long),
+    )  # fmt: skip
+    assert needs_teacher(job) == bool(pool)
 
 
 def test_a_teacher_stays_as_it_was():

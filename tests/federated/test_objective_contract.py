@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.experiment import Experiment
-from fedactive.federated.objective import Labelled, Objective, make_objective, register
+from fedactive.federated.objective import Labelled, Objective, make_objective, register, require_sound
 from fedactive.federated.objective_contract import check_objective
 from fedactive.laboratory.run import run
 from fedactive.registry import OBJECTIVES, load_plugin
@@ -103,6 +103,8 @@ class Broken(Objective):
                 return loss / loss.mean()
             case "blind":
                 return torch.zeros_like(loss) + n.sum()
+            case "elsewhere":
+                return torch.ones_like(loss).requires_grad_() * n.sum()
             case "writes":
                 return F.cross_entropy(z.mul_(2), known.labels, reduction="none")
             case "draws":
@@ -120,6 +122,7 @@ BREAKS = {
     "steep": "not finite in their gradient",
     "together": "of a sample depend on the others",
     "blind": "never depend on the logits",
+    "elsewhere": "never depend on the logits",
     "writes": "changes what it is given",
     "draws": "cannot be computed for many clients at once: .*random",
     "decides": "cannot be computed for many clients at once: .*data-dependent control flow",
@@ -139,5 +142,26 @@ def test_mixed_images_need_a_loss():
         name = "half"
         needs_mixed = True
 
-    with pytest.raises(UserError, match="objective half needs mixed images and has no mixed_losses"):
-        check_objective(Half())
+    for ask in (check_objective, require_sound, lambda half: half.mixed_losses(None)):
+        with pytest.raises(UserError, match="objective half needs mixed images and has no mixed_losses"):
+            ask(Half())
+
+
+def test_what_is_no_frozen_dataclass_is_refused():
+    class Loose(Broken):
+        __hash__ = None
+
+    with pytest.raises(UserError, match=r"must be a class with @dataclass\(frozen=True\)"):
+        check_objective(Loose())
+
+
+def test_losses_of_mixed_images_keep_the_contract_too():
+    @dataclass(frozen=True)
+    class Mean(Broken):
+        needs_mixed = True
+
+        def mixed_losses(self, known):
+            return known.logits.mean()
+
+    with pytest.raises(AssertionError, match=r"mixed_losses have the shape \(\)"):
+        check_objective(Mean())

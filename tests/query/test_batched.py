@@ -203,6 +203,13 @@ class TestKMeans:
                 assert entropy[i] == entropy[cluster == cluster[i]].max()
 
 
+def test_wide_points_of_clients_one_by_one():
+    points = [torch.randn(n, kernels.WIDE + 1, generator=rng(n)) for n in (8, 5)]
+    together = batched_kmeans.kmeans_of_all(points, [3, 2], rngs(2))
+    for k, found in enumerate(together):
+        assert found.tolist() == kernels.kmeans(points[k], 3 - k, rng(k)).tolist()
+
+
 class TestGroups:
     @pytest.mark.parametrize("most", [0, 10, 25, 1000])
     def test_as_many_as_fit_and_all_in_order(self, monkeypatch, most):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedactive.query import Outputs
+from fedactive.query import Outputs, Pool
 from fedactive.query.contract import make_pool
 
 
@@ -39,3 +39,11 @@ def test_probabilities_and_entropy_are_of_each_sample():
 
 def test_a_pool_is_as_long_as_what_is_unlabelled():
     assert len(make_pool(11, 3, labelled=4)) == 11
+
+
+def test_a_pool_that_was_made_without_inputs_says_so():
+    bare = Pool(1, 2, torch.zeros(0, dtype=torch.long), *[lambda model: None] * 3)
+    for ask in (lambda: bare.inputs(torch.tensor([0])), lambda: bare.infer("global", torch.zeros(1))):
+        with pytest.raises(LookupError, match="made without inputs"):
+            ask()
+    assert list(bare.each("committee")) == []

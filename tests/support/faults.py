@@ -22,6 +22,7 @@ METHODS = {"round": "floor", "var": "std"}
 for one, other in map(str.split, PAIRS):
     METHODS |= {one: other, other: one}
 LEFT_ALONE = ("decorator_list", "annotation", "returns")
+ATOMS = ast.Constant | ast.Name | ast.Attribute | ast.Call  # never need brackets
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def mutants(package: Path, file: str) -> Iterator[Mutant]:
         head = range(statement.lineno, max(statement.lineno, min([statement.end_lineno, *bodies])) + 1)
         text = ast.unparse(new)
         bare, safe = ((source[:begin] + t.encode() + source[end:]).decode() for t in (text, f"({text})"))
-        whole = bare if isinstance(new, ast.stmt) or same(bare, safe) else safe
+        whole = bare if isinstance(new, ast.stmt | ATOMS) or same(bare, safe) else safe
         code, change = (lines.splitlines()[old.lineno - 1].strip() for lines in (source.decode(), whole))
         number = isinstance(old, ast.Constant) and not isinstance(old.value, bool)
         return Mutant(file, old.lineno, head, at_import, code, change, number, whole)

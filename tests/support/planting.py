@@ -18,12 +18,13 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import hypothesis
 import pytest
 
+from support.exchange import constant_of, exchange, new_code
 from support.faults import Mutant, digest
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,17 @@ class Planter:
         gc.freeze()  # or else collecting in a fork would copy everything
         for mutant in self.mutants:
             chosen, seconds = choose(mutant, known, self.laboratory.patience)
+            if constant := constant_of(mutant):
+                module = f"fedactive.{mutant.file.removesuffix('.py').replace('/', '.')}"
+
+                def exchanged(
+                    chosen: list[str] = chosen, constant: Any = constant, module: str = module
+                ) -> int:
+                    exchange(constant, module)
+                    return run(session, [items[name] for name in chosen])
+
+                self.laboratory.judge(mutant, exchanged, seconds, at_last=False)
+                continue
             codes = new_code(mutant, self.laboratory.path(mutant))
             if codes is None or not any(executes(seen, mutant) for seen in known.values()):
                 continue
@@ -105,8 +117,9 @@ class Laboratory:
         for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, place / name)
-        shared = [*map((place / PACKAGE).joinpath, targets), *(place / "tests").rglob("conftest.py")]
-        self.version = digest(*(path.read_bytes() for path in sorted(shared)))
+        shared = sorted((place / "tests").rglob("conftest.py"))
+        self.shared = digest(*(path.read_bytes() for path in shared))
+        self.sources = {name: digest((place / PACKAGE / name).read_bytes()) for name in targets}
         os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(place / "src")}
         sys.path[:0] = [str(place / "src")]
         os.chdir(place)
@@ -129,8 +142,8 @@ class Laboratory:
         judged = self.judged()
         known: dict[str, Any] = {}
         for file in files:
-            if self.kept(file).exists():
-                known |= json.loads(self.kept(file).read_text())
+            if (tests := self.known(file)) is not None:
+                known |= tests
             else:
                 print(f"cannot be run, and is left out: {file}", flush=True)
         for test in (test for test, seen in known.items() if seen["failed"]):
@@ -145,21 +158,33 @@ class Laboratory:
     def judged(self) -> dict[str, bool]:
         return {key: code == "1" for key, code in map(str.split, (self.place / "noticed").open())}
 
-    def judge(self, mutant: Mutant, tests: Callable[[], int], seconds: float) -> None:
-        """Write down whether the tests fail, while the mutant is on disk too, for processes that they start."""
+    def judge(self, mutant: Mutant, tests: Callable[[], int], seconds: float, at_last: bool = True) -> None:
+        """Write down whether the tests fail, while the mutant is on disk too, for processes that they start.
+
+        If they do not and that is not said at last, nothing is written down.
+        """
         path = self.path(mutant)
         original = path.read_text()
         write(path, mutant.source)
         failed = forked(tests, 5 + 3 * seconds)
         write(path, original)
-        with (self.place / "noticed").open("a") as file:
-            file.write(f"{mutant.key} {int(failed)}\n")
+        if failed or at_last:
+            with (self.place / "noticed").open("a") as file:
+                file.write(f"{mutant.key} {int(failed)}\n")
         if failed:
             with LOG.open("a") as file:
                 file.write(f"{mutant.key}\n")
 
     def kept(self, file: str) -> Path:
-        return CACHE / f"{self.version}-{digest(file.encode(), (self.place / file).read_bytes())}.json"
+        return CACHE / f"{digest(self.shared.encode(), file.encode(), (self.place / file).read_bytes())}.json"
+
+    def known(self, file: str) -> dict[str, Any] | None:
+        """What each test of a file executes; None where that is not known of these sources."""
+        if not self.kept(file).exists():
+            return None
+        tests: dict[str, Any]
+        sources, tests = json.loads(self.kept(file).read_text())
+        return tests if sources.items() <= self.sources.items() else None
 
     def record(self, session: Any) -> dict[str, Any]:
         """What each collected test executes; where that is not known, it is run as it is."""
@@ -170,12 +195,14 @@ class Laboratory:
                 recorder = Recorder(self.place / PACKAGE)
                 session.config.pluginmanager.register(recorder)
                 run(session, [i for i in session.items if i.nodeid.startswith(f"{file}::")], to_the_end=True)
-                self.kept(file).write_text(json.dumps(recorder.tests, default=sorted))
+                executed = {name for seen in recorder.tests.values() for name in seen["lines"]}
+                sources = {name: self.sources[name] for name in sorted(executed & self.sources.keys())}
+                self.kept(file).write_text(json.dumps([sources, recorder.tests], default=sorted))
                 return 0
 
-            if not self.kept(file).exists() and forked(look):
+            if self.known(file) is None and forked(look):
                 raise RuntimeError(f"{file} cannot be run")
-            known |= json.loads(self.kept(file).read_text())
+            known |= self.known(file) or {}
         return known
 
     def pytest(self, arguments: list[str], *plugins: Any) -> int:
@@ -183,6 +210,7 @@ class Laboratory:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
         usual = ["-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
+        usual += ["--assert=plain", "--tb=native"]  # nobody reads why a test fails
         return int(pytest.main([*usual, f"--basetemp={self.place / 'tmp'}", *arguments], plugins=plugins))
 
 
@@ -221,19 +249,6 @@ def choose(mutant: Mutant, known: dict[str, Any], patience: float) -> tuple[list
             chosen[file].append(test)
             total += seconds
     return [test for tests in chosen.values() for test in tests], total
-
-
-def new_code(mutant: Mutant, path: Path) -> dict[Any, CodeType] | None:
-    """What the functions of the file become; None where that is more than exchanging their code."""
-
-    def codes(code: CodeType) -> list[CodeType]:
-        inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-        return [part for one in inner for part in (one, *codes(one))]
-
-    old, new = (codes(compile(text, path, "exec")) for text in (path.read_text(), mutant.source))
-    alike = [(c.co_qualname, c.co_freevars) for c in old] == [(c.co_qualname, c.co_freevars) for c in new]
-    names = [(str(path), c.co_qualname, c.co_firstlineno) for c in old]
-    return dict(zip(names, new, strict=True)) if alike else None
 
 
 def run(session: Any, items: list[Any], to_the_end: bool = False) -> int:

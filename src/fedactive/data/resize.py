@@ -12,5 +12,4 @@ def resize(images: Tensor, size: int | tuple[int, int]) -> Tensor:
     if images.shape[2:] == sides:
         return images
     pixels = images if images.device.type == "cpu" else images.float()  # GPUs resize no integers
-    resized = F.interpolate(pixels, sides, mode="bilinear", antialias=True)
-    return resized.round().clamp(0, 255).to(images.dtype) if resized.is_floating_point() else resized
+    return F.interpolate(pixels, sides, mode="bilinear", antialias=True).round().to(images.dtype)

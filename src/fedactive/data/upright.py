@@ -19,8 +19,6 @@ SIDEWAYS = (5, 6, 7, 8)  # these change height and width
 
 def read_orientation(image: Image.Image) -> int | None:
     """Return the number of the way the camera was held, if the photo has to be turned."""
-    if image.format == "PNG":
-        image.load()  # what is noted may come after the pixels
     noted = image.getexif().get(ExifTags.Base.Orientation)
     return int(noted) if noted in UPRIGHT else None
 

@@ -74,7 +74,7 @@ def chunks(inputs: Tensor, samples: Tensor) -> tuple[Tensor, ...]:
 
     Chunks are whole batches of `infer`, so its numbers are the same.
     """
-    if inputs.is_cuda or len(samples) == 0:
+    if inputs.is_cuda:
         return (samples,)
     batch, size = inference_batch(inputs), max(1, math.prod(inputs.shape[1:]) * inputs.element_size())
     return torch.split(samples, max(1, CHUNK // (size * batch)) * batch)

@@ -105,6 +105,19 @@ def test_a_client_counts_as_the_labels_it_is_known_to_have():
     torch.testing.assert_close(found, wanted)
 
 
+def test_a_client_that_counts_no_samples_moves_nothing():
+    """Whether it has none, or says so of squares that it has."""
+    x, y = make_samples()
+    algorithm = make_algorithm("ridge")
+    server = Server({"head.weight": torch.ones(5, 40), "head.bias": torch.ones(5)})
+    honest, none = (algorithm.summarise(server, x[:n], y[:n]) for n in (95, 0))
+    squares = {"squares": honest.state["sums"]["squares"], "classes": none.state["sums"]["classes"]}
+    liar = replace(honest, state={"sums": squares})
+    wanted = algorithm.server_end(server, [honest], 1).weights
+    for other in (none, liar):
+        torch.testing.assert_close(algorithm.server_end(server, [honest, other], 2).weights, wanted)
+
+
 def test_sums_that_no_samples_have_make_no_model():
     x, y = make_samples()
     algorithm = make_algorithm("ridge")

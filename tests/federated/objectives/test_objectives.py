@@ -7,11 +7,13 @@ import torch
 from scipy.special import digamma, gammaln
 
 from fedactive.federated.objective import Labelled, Mixed, make_objective
+from fedactive.options import options_of
+from fedactive.registry import OBJECTIVES
 
 Z = [[1.0, -2.0, 0.5], [3.0, 0.0, -1.0], [-0.5, 2.0, 1.5], [0.0, 0.0, 0.0]]
 G = [[0.5, 1.0, -1.0], [2.0, 2.0, 0.0], [-3.0, 1.0, 0.0], [1.0, 0.0, 4.0]]
 Y = [0, 2, 2, 0]
-N = [6.0, 0.0, 2.0]  # of class 1 there are none
+N = [6.0, 0.0, 1.0]  # of class 1 there are none
 BETA, FIRST, SECOND = [0.3, 0.9, 0.5, 0.75], [0, 1, 2, 2], [2, 0, 2, 1]
 
 
@@ -24,6 +26,19 @@ def labelled(fl_round=0):
 def mixed(fl_round):
     drawn = (torch.tensor(BETA), torch.tensor(FIRST), torch.tensor(SECOND))
     return Mixed(torch.tensor(Z), torch.tensor(G), *drawn, torch.tensor(N), torch.tensor(float(fl_round)))
+
+
+@pytest.mark.parametrize(
+    ("objective", "name", "default", "low", "high"),
+    [
+        ("distillation", "temperature", 4.0, 0.1, 100),
+        ("distillation", "share", 0.1, 0, 1),
+        ("evidential", "weight", 0.01, 0, 10),
+    ],
+)
+def test_options_have_the_defaults_and_bounds_that_runs_rely_on(objective, name, default, low, high):
+    found = {option.name: option for option in options_of(OBJECTIVES[objective])}[name]
+    assert (found.default, found.low, found.high) == (default, low, high)
 
 
 def softmax(z):

@@ -6,7 +6,14 @@ from torch.nn import functional as F
 
 from fedactive.query import make_strategy
 from fedactive.query.contract import make_pool
-from fedactive.query.strategies.fairfal import apartness, balanced_mean, pseudo_classes, quotas_of
+from fedactive.query.strategies.fairfal import (
+    apartness,
+    balanced_mean,
+    distances,
+    farthest_first,
+    pseudo_classes,
+    quotas_of,
+)
 
 
 def oversampled_mean(probabilities, labels):
@@ -27,12 +34,16 @@ def labelled_pool(**changes):
     return pool
 
 
-def test_a_client_says_how_balanced_the_global_model_is_over_its_classes():
-    pool = labelled_pool()
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("labels", [[0, 0, 0, 2, 2, 2], [0, 2, 2, 2, 2, 2]])
+def test_a_client_says_how_balanced_the_global_model_is_over_its_classes(labels, seed):
+    pool, strategy = labelled_pool(seed=seed), make_strategy("fairfal", "both")
+    pool.labels = torch.tensor(labels)
     mean = oversampled_mean(pool.labelled("global").probabilities, pool.labels)[[0, 2]]
-    told = make_strategy("fairfal", "both").summarise(pool)
+    told = strategy.summarise(pool)
     assert told.tolist() == pytest.approx([float(mean.min() / mean.max())])
-    assert make_strategy("fairfal", "both").summarise(make_pool(9, 3, labelled=0)) is None
+    assert len(told) == strategy.numbers
+    assert strategy.summarise(make_pool(9, 3, labelled=0)) is None
 
 
 def test_the_distance_from_the_others_is_a_mean_over_classes():
@@ -42,6 +53,7 @@ def test_the_distance_from_the_others_is_a_mean_over_classes():
     )
     expected = sum(abs(a - b) / (a + b) for a, b in zip(g, own, strict=True)) / 3
     assert apartness(pool) == pytest.approx(expected)
+    assert apartness(make_pool(9, 3, labelled=0)) == 0
 
 
 def test_pseudo_classes_are_those_of_the_nearest_prototype():
@@ -65,6 +77,13 @@ def test_pseudo_classes_are_those_of_the_nearest_prototype():
 )
 def test_every_class_has_its_share(sizes, count, quotas):
     assert quotas_of(sizes, count) == quotas
+
+
+def test_distances_are_those_of_gradients_that_are_built():
+    rng = torch.Generator().manual_seed(0)
+    one, other = ([0.1 * torch.randn(n, d, generator=rng) for d in (4, 3)] for n in (5, 7))
+    built = [torch.einsum("nd,nc->ndc", *pair).flatten(1) for pair in (one, other)]
+    torch.testing.assert_close(distances(one, other), torch.cdist(*built) ** 2, atol=1e-6, rtol=1e-4)
 
 
 def naive(pool, count, gamma):
@@ -100,7 +119,7 @@ def naive(pool, count, gamma):
     return chosen
 
 
-@pytest.mark.parametrize("gamma", [0.1, 0.45, 0.9])
+@pytest.mark.parametrize("gamma", [0.1, 0.45, 0.5, 0.9])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_it_chooses_what_the_formula_does(gamma, seed):
@@ -109,6 +128,7 @@ def test_it_chooses_what_the_formula_does(gamma, seed):
     pool.agreed = torch.tensor([gamma], dtype=torch.float64)
     chosen = make_strategy("fairfal", "both").select(pool, 13, torch.Generator())
     assert set(chosen.indices.tolist()) == naive(pool, 13, gamma)
+    assert chosen.scores.tolist() == sorted(chosen.scores.tolist(), reverse=True)
 
 
 def test_without_labels_it_begins_with_the_most_uncertain_of_each_predicted_class():
@@ -128,9 +148,14 @@ def test_an_unbalanced_federation_and_a_typical_client_ask_the_global_model(monk
     asked = []
     original = pool.unlabelled
     pool.unlabelled = lambda model: asked.append(model) or original(model)
-    for apart, gamma, expected in ((0.1, 0.3, {"global"}), (0.1, 0.45, {"global", "local"})):
+    for apart, gamma, expected in ((0.1, 0.3, {"global"}), (0.25, 0.25, {"global", "local"})):
         monkeypatch.setattr(fairfal, "apartness", lambda pool, apart=apart: apart)
         pool.agreed = torch.tensor([gamma], dtype=torch.float64)
         asked.clear()
         make_strategy("fairfal", "both").select(pool, 5, torch.Generator())
         assert set(asked) == expected
+
+
+def test_equal_samples_are_not_chosen_twice():
+    (chosen,) = farthest_first([torch.zeros(3, 3)], [torch.full((3,), torch.inf)], [3])
+    assert sorted(chosen.tolist()) == [0, 1, 2]

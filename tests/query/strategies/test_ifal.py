@@ -2,12 +2,16 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from fedactive.query import make_strategy
 from fedactive.query.contract import make_pool
 from fedactive.query.strategies import ifal
-from fedactive.query.strategies.ifal import above_otsu, uncertainties
+from fedactive.query.strategies.ifal import above_otsu, neighbours, uncertainties
+
+AS_PUBLISHED = ifal.NEIGHBOURS
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +29,13 @@ def naive_votes(pool, model, labels):
         for u in others:
             counts[u, labels[voter]] += 1
     return counts / counts.sum(1, keepdim=True)
+
+
+def test_a_sample_votes_for_250_others(monkeypatch):
+    monkeypatch.setattr(ifal, "NEIGHBOURS", AS_PUBLISHED)
+    rng = torch.Generator().manual_seed(0)
+    voters = neighbours(*(torch.randn(n, 3, generator=rng) for n in (260, 2)))
+    assert {part.shape[1] for part in voters} == {250}
 
 
 def naive_w(p, q):
@@ -51,26 +62,24 @@ def test_uncertainties_are_those_of_the_formula(n, labelled):
         torch.testing.assert_close(found.double(), expected.double(), rtol=1e-3, atol=1e-5)
 
 
-def naive_otsu(values):
-    """The split with the largest variance between the groups, tried at every value."""
-
-    def between(threshold):
-        low, high = ([v for v in values if (v > threshold) == up] for up in (False, True))
-        means = [sum(group) / len(group) for group in (low, high)]
-        return len(low) * len(high) * (means[1] - means[0]) ** 2
-
-    best = max(sorted(set(values))[:-1], key=between)
-    return [i for i, v in enumerate(values) if v > best]
+def spread(values, least):
+    """How far apart the groups below `least`, and from it on, are: as Otsu weighs it."""
+    low, high = ([v for v in values if (v >= least) == up] for up in (False, True))
+    return len(low) * len(high) * (sum(high) / len(high) - sum(low) / len(low)) ** 2
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_otsus_threshold_parts_values_best(seed):
-    values = torch.randn(30, generator=torch.Generator().manual_seed(seed)).exp().round(decimals=1)
-    assert above_otsu(values).tolist() == naive_otsu(values.tolist())
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=9).filter(lambda values: len(set(values)) > 1))
+def test_otsus_threshold_parts_values_best(values):
+    above = above_otsu(torch.tensor(values, dtype=torch.float32)).tolist()
+    assert above == sorted(above)
+    assert spread(values, min(values[i] for i in above)) == pytest.approx(
+        max(spread(values, v) for v in set(values) - {min(values)})
+    )
 
 
 def test_equal_values_have_no_threshold():
     assert above_otsu(torch.ones(5)).tolist() == above_otsu(torch.ones(1)).tolist() == []
+    assert above_otsu(torch.full((7,), 0.1)).tolist() == []
     assert above_otsu(torch.tensor([1.0, 9.0, 1.0])).tolist() == [1]
 
 

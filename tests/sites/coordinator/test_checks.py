@@ -20,6 +20,7 @@ from fedactive.sites.coordinator.checks import (
     check_update,
     read_confusion,
     read_evaluation,
+    read_moments,
 )
 from fedactive.sites.coordinator.correspondence import explain
 from fedactive.sites.flower.wire import decode_reply, encode_reply
@@ -243,6 +244,7 @@ CONFUSED = Evaluation([3, 1], [2, 1], [2, 2], 0.5)  # one of the first class was
     "matrix",
     [
         [2, 1, 1, 0],  # rows add up, columns do not
+        [2, 1, 0, 1, 0],
         [3, 0, 0, 1],  # other right ones
         [1, 2, 1, 0],
         [2, 1, 0],
@@ -257,6 +259,38 @@ def test_a_confusion_matrix_must_agree_with_the_other_counts(matrix):
     assert read_confusion(Reply(), CONFUSED) == []  # of many classes, or an earlier version
     with pytest.raises(BadReplyError):
         read_confusion(Reply({"confusion": matrix}), CONFUSED)
+
+
+def test_a_confusion_matrix_whose_columns_alone_contradict():
+    """Predictions of another model: rows and right ones are those of this one."""
+    other = Evaluation([3, 1], [2, 1], [3, 1], 0.5)
+    with pytest.raises(BadReplyError, match="contradict"):
+        read_confusion(Reply({"confusion": [2, 1, 0, 1]}), other)
+
+
+@pytest.mark.parametrize("counted", [0, 5])
+def test_sums_of_features_that_images_can_have_are_kept(counted):
+    """Those of five times (1, -2), or of none."""
+    sums, squares = ([counted * x for x in values] for values in ((1.0, -2.0), (1.0, 4.0)))
+    double = {"sums": torch.tensor(sums).double(), "squares": torch.tensor(squares).double()}
+    read = read_moments(Reply({"images": counted}, double), 2)
+    assert (read.images, read.sums.tolist(), read.squares.tolist()) == (counted, sums, squares)
+
+
+@pytest.mark.parametrize(
+    ("counted", "sums", "squares", "reason"),
+    [
+        (1, [1.0, 2.0], [1.0, 4.0], "sums over 1 images"),
+        (4, [4.0, 8.0], [4.0, 16.0], "sums over 4 images"),
+        (5, [5.0], [5.0], "sums of features"),
+        (5, [5.0, 10.1], [5.0, 20.0], "that no images have"),  # a larger mean than its squares allow
+        (5, [5.0, 0.0], [5.0, -1.0], "that no images have"),
+    ],
+)
+def test_sums_of_features_that_no_images_have_are_refused(counted, sums, squares, reason):
+    double = {"sums": torch.tensor(sums).double(), "squares": torch.tensor(squares).double()}
+    with pytest.raises(BadReplyError, match=reason):
+        read_moments(Reply({"images": counted}, double), 2)
 
 
 def test_versions_that_do_not_understand_each_other_are_named():

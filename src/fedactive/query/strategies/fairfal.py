@@ -93,11 +93,12 @@ class FairFAL(BatchedStrategy):
         for c, (own, quota) in enumerate(zip(by.split(sizes), quotas_of(sizes, count), strict=True)):
             if quota:
                 some, anchors = own[: CANDIDATES * quota], (pool.labels == c).nonzero().squeeze(1)
-                spread = distances(h[some], residual(p[some], c))
-                nearest = spread[0].clone().index_fill_(0, torch.zeros_like(some[:1]), torch.inf)
+                here = h[some], residual(p[some], c)
+                spread = distances(here, here)
+                nearest = torch.full_like(spread[0], torch.inf)  # of equal ones the first is chosen
                 if len(anchors):
                     there = pool.labelled("global").embeddings[anchors], residual(known[anchors], c)
-                    nearest = distances(h[some], residual(p[some], c), *there).amin(1)
+                    nearest = distances(here, there).amin(1)
                 groups.append(Group(pool, some, entropy[some], spread, nearest, quota))
         return groups
 
@@ -158,11 +159,11 @@ def residual(probabilities: Tensor, label: int) -> Tensor:
     return q
 
 
-def distances(h: Tensor, q: Tensor, h_to: Tensor | None = None, q_to: Tensor | None = None) -> Tensor:
-    """Compute ‖h ⊗ q - h' ⊗ q'‖² for all pairs, among themselves by default."""
-    other, residuals = (h, q) if h_to is None or q_to is None else (h_to, q_to)
-    squares, theirs = ((x * x).sum(1) * (y * y).sum(1) for x, y in ((h, q), (other, residuals)))
-    products = (h @ other.T) * (q @ residuals.T)
+def distances(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+    """Compute ‖h ⊗ q - h' ⊗ q'‖² for all pairs of (h, q) and (h', q')."""
+    (h, q), (h_other, q_other) = one, other
+    squares, theirs = ((x * x).sum(1) * (y * y).sum(1) for x, y in (one, other))
+    products = (h @ h_other.T) * (q @ q_other.T)
     return (squares[:, None] + theirs - 2 * products).clamp_min_(0)
 
 

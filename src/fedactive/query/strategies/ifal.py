@@ -135,7 +135,6 @@ def above_otsu(values: Tensor) -> Tensor:
     n, ends = len(ordered), torch.arange(1, len(ordered), device=values.device)
     sums = ordered.cumsum(0)
     low, high = sums[:-1] / ends, (sums[-1] - sums[:-1]) / (n - ends)
-    between = torch.where(ordered[1:] > ordered[:-1], ends * (n - ends) * (high - low) ** 2, 0.0)
-    if not len(between) or not bool(between.max() > 0):
-        return torch.zeros(0, dtype=torch.long, device=values.device)
-    return (values.double() > ordered[between.argmax()]).nonzero().squeeze(1)
+    between = ends * (n - ends) * (high - low) ** 2
+    last = between.argmax() if n > 1 else 0  # of the lower group; between equal values it never is
+    return (values.double() > ordered[last]).nonzero().squeeze(1)
