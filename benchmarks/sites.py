@@ -99,8 +99,10 @@ class Watcher(threading.Thread):
 
     def wait_for_round(self, number: int) -> int:
         """Return the FL round that is going on when at least this one has begun."""
-        while (phase := read_status(self.run_folder).phase).activity != "finished" and phase.fl_round < number:
+        phase = read_status(self.run_folder).phase
+        while phase.activity != "finished" and phase.fl_round < number:
             time.sleep(0.05)
+            phase = read_status(self.run_folder).phase
         return phase.fl_round or FL_ROUNDS
 
     def count_cpu_seconds(self) -> float:
