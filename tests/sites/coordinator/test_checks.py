@@ -285,6 +285,7 @@ def test_sums_of_features_that_images_can_have_are_kept(counted):
         (5, [5.0], [5.0], "sums of features"),
         (5, [5.0, 10.1], [5.0, 20.0], "that no images have"),  # a larger mean than its squares allow
         (5, [5.0, 0.0], [5.0, -1.0], "that no images have"),
+        (0, [0.0, 0.0], [1.0, -1.0], "that no images have"),
     ],
 )
 def test_sums_of_features_that_no_images_have_are_refused(counted, sums, squares, reason):
