@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
 
+NUMBER = re.compile(r"[*+-]*\d")  # what a cell with a number begins with; the best are bold
+
 
 def to_markdown(frame: pd.DataFrame) -> str:
+    """Write a table; columns of numbers are flush right."""
     head = [str(column).replace("_", " ") for column in frame.columns]
     rows = [[format_value(value) for value in row] for row in frame.itertuples(index=False)]
-    lines = [head, ["---"] * len(head), *rows]
+    rules = [
+        "---:" if all(NUMBER.match(v) for v in column if v) else "---" for column in zip(*rows, strict=True)
+    ]
+    lines = [head, rules or ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
