@@ -1,4 +1,4 @@
-"""How many sites can one coordinator serve, how long is a round of messages, how much memory has a site?
+"""How many sites can one coordinator serve, and what does a round of messages take: seconds, CPU, memory?
 
     python benchmarks/sites.py [--sites 5,20,50]
 
@@ -6,7 +6,8 @@ A real federation on this machine: a coordinator, and sites as processes of thei
 Each site has a share of the digits and trains cnn4 (450 KB there, 450 KB back) on two labels, so that an FL
 round is hardly more than its messages. A script labels on each site's page. Promised: 50 sites finish a run,
 and a round of messages with five sites takes less than 3 s. All sites share this machine's cores and memory;
-those of hospitals do not. The result goes to results/sites.txt, too.
+those of hospitals do not. CPU time is that of all processes together. Whatever else is at work on the machine
+makes all of these more: the load before each run stands beside it. The result goes to results/sites.txt, too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ device = "cpu"
 [field]
 evaluate_every = {FL_ROUNDS}
 """
-HEADING = "sites  s to start  s to label  s per FL round  MB per site  MB coordinator"
+HEADING = (
+    "sites  load  s to start  s to label  s per FL round  CPU s per FL round  MB per site  MB coordinator"
+)
 RESULT = Path(__file__).parent / "results" / "sites.txt"
 
 
@@ -55,7 +58,7 @@ def measure(sites: int) -> tuple[str, float]:
     with TemporaryDirectory() as folder:
         experiment = Experiment(dataset="digits", clients=sites, augment="none")
         rehearsal = Rehearsal(Path(folder) / "rehearsal", experiment)
-        begun = time.monotonic()
+        begun, load = time.monotonic(), os.getloadavg()[0]
         with rehearsal:
             plan = rehearsal.coordinator.keep_plan(PLAN)
             watcher = Watcher(rehearsal, rehearsal.coordinator.run_folder(plan))
@@ -68,8 +71,8 @@ def measure(sites: int) -> tuple[str, float]:
     started = watcher.online - begun
     a_round = taken["training"] / FL_ROUNDS
     labelling, (site, coordinator) = taken["query and labelling"], watcher.megabytes
-    line = f"{sites:5}{started:12.0f}{labelling:12.1f}{a_round:16.2f}{site:13.0f}{coordinator:16.0f}"
-    return line, a_round
+    line = f"{sites:5}{load:6.1f}{started:12.0f}{labelling:12.1f}{a_round:16.2f}{watcher.cpu_seconds:20.2f}"
+    return f"{line}{site:13.0f}{coordinator:16.0f}", a_round
 
 
 class Watcher(threading.Thread):
@@ -90,18 +93,43 @@ class Watcher(threading.Thread):
         coordinator = megabytes(running.pop("coordinator").pid)
         sites = [megabytes(process.pid) for process in running.values()]
         self.megabytes = sum(sites) / len(sites), coordinator
+        first, before = self.wait_for_round(2), self.count_cpu_seconds()
+        last, after = self.wait_for_round(FL_ROUNDS), self.count_cpu_seconds()
+        self.cpu_seconds = (after - before) / (last - first)
+
+    def wait_for_round(self, number: int) -> int:
+        """Return the FL round that is going on when at least this one has begun."""
+        phase = read_status(self.run_folder).phase
+        while phase.activity != "finished" and phase.fl_round < number:
+            time.sleep(0.05)
+            phase = read_status(self.run_folder).phase
+        return phase.fl_round or FL_ROUNDS
+
+    def count_cpu_seconds(self) -> float:
+        return sum(cpu_seconds(process.pid) for process in self.rehearsal.running.values())
 
     def wait_for(self, *activities: str) -> None:
         while read_status(self.run_folder).phase.activity not in activities:
             time.sleep(0.2)
 
 
+def children(process: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True).stdout
+    return list(map(int, found.split()))
+
+
+def cpu_seconds(process: int) -> float:
+    """CPU time so far of a process and those that it started, also of those that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(map(cpu_seconds, children(process)))
+
+
 def megabytes(process: int) -> float:
     """Memory of a process and those that it started; what processes share is divided among them."""
-    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True).stdout.split()
     with open(f"/proc/{process}/smaps_rollup") as lines:
         own = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
-    return own + sum(megabytes(int(child)) for child in found)
+    return own + sum(map(megabytes, children(process)))
 
 
 def main(
