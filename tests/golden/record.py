@@ -1,4 +1,4 @@
-"""Record the numbers anew: `python -m tests.golden.record`, in the root of the repository.
+"""Record the numbers anew: `PYTHONPATH=tests python -m tests.golden.record`, in the root of the repository.
 
 Only when numbers are meant to change; then the difference of `expected.json` tells which did. Run folders of
 earlier versions stay as they are. `--check` writes nothing, and fails where anything differs.
