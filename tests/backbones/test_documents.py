@@ -33,7 +33,10 @@ def run_words(*more):
 @pytest.mark.parametrize(
     ("block", "file", "labels", "accuracy"),
     # One of the texts comes from Python, and is another since 3.13: 93.9% before, 91.3% with it.
-    [("wordllama", "texts.npz", 36, 90), ("load_breast_cancer", "table.npz", 24, 95)],
+    [
+        ("wordllama", "texts.npz", 36, 93 if sys.version_info < (3, 13) else 90),
+        ("load_breast_cancer", "table.npz", 24, 95),
+    ],
 )
 def test_texts_and_tables_are_learnt_with_few_labels(tmp_path, block, file, labels, accuracy):
     program = python_block("DATASETS.md", block)
