@@ -37,6 +37,10 @@ class Launch:
         cut = (a[begin:end] if isinstance(a, Tensor) and a.dim() else a for a in self.arguments)
         return replace(self, grid=(*self.grid[:-1], end - begin), arguments=tuple(cut))
 
+    def instead(self, old: Tensor, new: Tensor) -> Launch:
+        """Return the launch with another tensor in place of this one, where it has it."""
+        return replace(self, arguments=tuple(new if a is old else a for a in self.arguments))
+
     @property
     def variant(self) -> tuple[Any, ...]:
         """What a compiled kernel depends on, as far as a list of launches of one stack differs in it."""
@@ -48,7 +52,7 @@ class Program:
     """A list of launches, to run many times.
 
     Clients are independent, so they are divided into groups, each of which runs on a stream of its own: while
-    one group computes products, another moves memory.
+    one group computes products, another moves memory. They wait for each other at the program's end alone.
     """
 
     def __init__(self, launches: Sequence[Launch], clients: int, device: torch.device) -> None:
