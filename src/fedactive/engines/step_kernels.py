@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.launch import Launch
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, RO
                   BATCH: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
                   SIZE: tl.constexpr):
     """Load one image of one client: mirrored if the plan says so, normalised, channels last."""
+    wait_for_the_last()
     n, client = tl.program_id(0), tl.program_id(1)
     plan = row + client * ROW + 1
     code = tl.load(plan + n)
@@ -84,6 +86,7 @@ def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, ro
                    PADDED: tl.constexpr, START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr,
                    SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
+    wait_for_the_last()
     part, client = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
     moving = tl.max(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.int32), 0) > 0

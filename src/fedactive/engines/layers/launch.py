@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedactive.engines.device import usable_cores
+from fedactive.engines.layers.ahead import AHEAD
 
 GROUPS = 5  # of clients; more of them gain nothing
 
@@ -31,6 +32,10 @@ class Launch:
 
     def compile(self) -> None:
         self.kernel.warmup(*self.arguments, grid=self.grid, **self.constants)
+
+    def ahead(self) -> Launch:
+        """Return the launch for a stream in which it follows another one of these."""
+        return replace(self, constants=self.constants | {"launch_pdl": True}) if AHEAD.value else self
 
     def part(self, begin: int, end: int) -> Launch:
         """Return the launch for some of the clients: they are the first axis of tensors, the grid's last."""
@@ -62,6 +67,8 @@ class Program:
         if device.type == "cuda":
             groups = min(GROUPS, clients)
             bounds = [clients * g // groups for g in range(groups + 1)]
+            first, *others = launches
+            launches = [first, *(launch.ahead() for launch in others)]
             self.groups = [[launch.part(*ends) for launch in launches] for ends in pairwise(bounds)]
             self.streams = [torch.cuda.Stream() for _ in self.groups]
         self.compiled = device.type != "cuda"
