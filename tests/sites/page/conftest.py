@@ -92,9 +92,9 @@ def signed_in(site: Site) -> Iterator[Callable[..., httpx.Client]]:
         client.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def idle_browsers():
-    """Chromium takes a second to start: what one test has used, another uses."""
+    """Chromium takes two seconds of both cores to start: what one test has used, another uses."""
     idle = []
     yield idle
     for browser in idle:
