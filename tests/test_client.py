@@ -119,6 +119,12 @@ def test_a_client_is_given_nothing_that_its_objective_does_not_need(federation):
     assert (job.teacher, len(job.pool)) == (None, 0)
 
 
+@pytest.mark.parametrize(("strategy", "each"), [("chase", True), ("random", False)])
+def test_a_client_keeps_each_epoch_if_its_strategy_asks_for_them(federation, strategy, each):
+    (client, *_), _, server = federation(strategy=strategy)
+    assert client.federated_job(make_algorithm("fedavg"), server, 1, 0).each_epoch is each
+
+
 def test_randomness_comes_from_the_clients_number(federation):
     clients, engine, server = federation(strategy="random")
     first = clients[0].train(engine, server, 1, 0)
