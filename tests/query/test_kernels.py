@@ -57,6 +57,9 @@ def test_top_orders_by_score_and_breaks_ties_at_random():
 def test_the_best_of_each_cluster_come_before_the_second_best_of_any():
     cluster, score = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([5.0, 4, 3, 2, 1, 0])
     assert best_of_each(cluster, score, 5, rng()).tolist() == [0, 2, 5, 1, 3]
+    many = torch.rand(60, generator=rng())
+    for one_or_all in (torch.zeros(60, dtype=torch.long), torch.arange(60)):
+        assert torch.equal(best_of_each(one_or_all, many, 60, rng()), many.argsort(descending=True))
     assert {best_of_each(cluster, 0 * score, 3, rng(seed))[2].item() for seed in range(40)} == set(range(6))
 
 
