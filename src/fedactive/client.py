@@ -204,7 +204,7 @@ def query_together(
     if weights is None and e.first == "random":
         return QueryPhase([Query(k, c.first, torch.zeros(len(c.first))) for k, c in enumerate(clients)])
     if weights is None:
-        strategy, weights = make_strategy(e.first, "global"), NO_MODEL
+        strategy, weights = make_strategy(e.first, "global"), before_training(engine)
     else:
         strategy = clients[0].strategy
     with engine.time_phase(LOCAL_ONLY_TRAINING, seconds):
@@ -224,6 +224,15 @@ def query_together(
     with engine.time_phase("local-only evaluation", seconds):
         evaluations = [engine.evaluate(local) for local in models.get("local", [])]
     return QueryPhase(queries, evaluations, seconds, agreed)
+
+
+def before_training(engine: Engine) -> Weights:
+    """Return what there is before AL round 1: published weights, under a head that says nothing, or none."""
+    if engine.spec.weights != "pretrained":
+        return NO_MODEL
+    weights = engine.spec.initial_weights(torch.Generator().manual_seed(0))
+    silent = {name: torch.zeros_like(weights[name]) for name in ("head.weight", "head.bias")}
+    return {name: value.to(engine.device) for name, value in (weights | silent).items()}
 
 
 def agree(strategy: Strategy, pools: Sequence[Pool]) -> list[float] | None:

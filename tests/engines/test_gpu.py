@@ -15,6 +15,7 @@ from fedactive.evaluation import evaluate
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.federated.objective import make_objective
 from fedactive.models import Classifier, ModelSpec, register
+from fedactive.models.classifier import BatchNorm
 from fedactive.registry import OBJECTIVES, load_plugin
 from support.documents import plugin_from
 from support.lacking import NO_GPU
@@ -48,6 +49,21 @@ def jobs(spec, sizes, **changes):
 
 def furthest(a, b):
     return max(float((a[name].double() - b[name].double()).abs().max()) for name in a)
+
+
+@register
+class Tiny(Classifier):
+    """For what is compiled anew in each test: a large model would only take longer to compile."""
+
+    name, summary, paper = "tiny", "", ""
+
+    def __init__(self, input_shape, classes):
+        super().__init__()
+        self.layer, self.norm = nn.Conv2d(input_shape[0], 16, 3, padding=1), BatchNorm(16)
+        self.head = nn.Linear(16, classes)
+
+    def embed(self, images):
+        return nn.functional.relu(self.norm(self.layer(images))).mean((2, 3))
 
 
 @cache
@@ -113,7 +129,7 @@ def test_it_agrees_in_all_kinds_of_training(changes):
             assert moved_apart(job.start, one.weights, other.weights) < 3e-2
 
 
-@pytest.mark.parametrize(("model", "precision", "tolerance"), LINES[:3])
+@pytest.mark.parametrize(("model", "precision", "tolerance"), [("tiny", "fp32", 1e-3), *LINES[1:3]])
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "cross_entropy"])
 def test_it_agrees_on_every_objective(name, model, precision, tolerance):
     spec, sequential, batched = engines(model, precision)
@@ -127,13 +143,16 @@ def test_it_agrees_on_every_objective(name, model, precision, tolerance):
 
 
 @pytest.mark.parametrize("model", ["cnn4", "resnet18", "mobilenet"])
-def test_inference_agrees_with_the_sequential_engine(model, monkeypatch):
+def test_inference_is_as_exact_as_pytorchs(model, monkeypatch):
+    """Both round to TF32, each in its own places; what is asked is how far that leads from full precision."""
     monkeypatch.setattr("fedactive.engines.kernel_inference.BATCH", 64)  # as in training: nothing to compile
     spec, sequential, batched = engines(model, "tf32")
     weights = jobs(spec, (1,))[0].start
     pixels = sequential.dataset.train_inputs
-    for one, other in zip(sequential.infer(weights, pixels), batched.infer(weights, pixels), strict=True):
-        assert (one - other).norm() < 5e-3 * one.norm()
+    rounded = zip(sequential.infer(weights, pixels), batched.infer(weights, pixels), strict=True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    for exact, (plain, kernels) in zip(sequential.infer(weights, pixels), rounded, strict=True):
+        assert (kernels - exact).norm() < 2 * (plain - exact).norm() < 0.05 * exact.norm()
 
 
 def test_an_evaluation_counts_what_inference_says():
@@ -254,7 +273,7 @@ def test_too_little_memory_means_fewer_clients_at_a_time_and_the_same_result():
 
 @pytest.mark.parametrize("augment", ["flip", "crop", "flip+crop"])
 def test_images_are_varied_as_one_after_another(augment):
-    spec, recipe = ModelSpec("cnn4", (3, 16, 16), 10), Recipe(augment=augment)
+    spec, recipe = ModelSpec("tiny", (3, 16, 16), 10), Recipe(augment=augment)
     work = jobs(spec, (64, 128), stop_accuracy=0.5)
     one = SequentialEngine(spec, noise(16), recipe, GPU).train(work)
     together = make_engine(spec, noise(16), recipe, "cuda", 0, 2).train(work)

@@ -9,13 +9,18 @@ import pytest
 import torch
 
 from fedactive import Silent
+from fedactive.client import before_training, query_together
 from fedactive.data.loader import load
 from fedactive.engines import EngineShelf
 from fedactive.errors import ConfigurationError, UserError
 from fedactive.federated.local_sgd import LocalJob
 from fedactive.laboratory.inputs import load_inputs
 from fedactive.laboratory.run import run
+from fedactive.laboratory.split import split
+from fedactive.pools import make_pools
 from fedactive.progress import Callback
+from fedactive.query import make_strategy
+from fedactive.randomness import Randomness
 from fedactive.sweep.grid import expand, require_data
 from support.commands import cli
 from support.networks import write_onnx
@@ -140,6 +145,24 @@ def test_published_weights_are_fine_tuned_with_their_normalisation(small, photog
 def test_a_run_fine_tunes_published_weights(small, photographs):
     e = small(dataset=photographs, model="efficientnet_lite0", weights="pretrained", strategy="random")
     assert len(run(replace(e, rounds=1, fl_rounds=1), Silent()).accuracy) == 1
+
+
+def test_round_1_sees_what_published_weights_know(small, photographs):
+    """And nothing of their head, which is drawn."""
+    e = small(dataset=photographs, model="efficientnet_lite0", weights="pretrained", image_size=48)
+    e = replace(e, clients=2, first="typiclust", strategy="margin", selector="global", budget="3/client")
+    data = load_inputs(e)
+    clients = split(e, data.train_labels, len(data.classes)).clients(e)
+    typiclust = make_strategy("typiclust", "global")
+    with EngineShelf() as engines:
+        engine = engines.get(e, data)
+        found = query_together(clients, engine, 1, None).queries
+        start = engine.spec.initial_weights(torch.Generator().manual_seed(3))
+        pools = make_pools(clients, engine, {"global": [start] * 2}, typiclust, 1)
+        assert not engine.infer(before_training(engine), data.train_inputs[:5])[0].any()
+    for client, pool, query in zip(clients, pools, found, strict=True):
+        wanted = typiclust.select(pool, 3, Randomness(e.seed).torch("strategy", 1, client.number))
+        assert query.samples.tolist() == client.unlabelled[wanted.indices].tolist()
 
 
 def test_features_have_no_size_and_no_backbone(frozen, photographs, tmp_path):

@@ -56,7 +56,10 @@ def datasets() -> None:
 
 
 @data_app.command(epilog=example("fedactive data get cifar10"))
-def get(name: DatasetName, data_dir: DataDir = Path("data")) -> None:
+def get(
+    name: DatasetName,
+    data_dir: Annotated[Path, typer.Option(help="Write the files into this folder.")] = Path("data"),
+) -> None:
     """Download a dataset's official files, and verify their checksums."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

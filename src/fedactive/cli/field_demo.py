@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import typer
 from rich.console import Console
 
 from fedactive.cli.tables import print_result
@@ -26,6 +27,7 @@ evaluate_every = 8    # once in each AL round
 
 
 def main() -> None:
+    """Run a coordinator and three sites on this machine, each a process of its own (half a minute)."""
     console = Console()
     begun = time.monotonic()
     folder = Path("runs") / f"field-demo-{datetime.now():%Y%m%d-%H%M%S}"
@@ -42,4 +44,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -94,12 +94,12 @@ class BatchedEngine(Engine):
         plan = plan_steps(jobs, stack.width, self.recipe, self.device)
         stack.load(jobs)
         watched, epochs = any(job.each_epoch for job in jobs), []
-        for epoch in plan:
-            for row in epoch:
-                stack.step(row)
+        early = stack.stoppable or stack.own_losses
+        for part in plan if watched or early else [plan.flatten(0, 1)]:
+            stack.follow(part)
             if watched:
                 epochs.append(stack.copies(len(jobs)))
-            if (stack.stoppable or stack.own_losses) and stack.stop():
+            if early and stack.stop():
                 break
         return stack.results(jobs, epochs)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 
 import torch
@@ -77,7 +78,8 @@ class Stack(ABC):
             for name, value in model.named_buffers()
             if name not in self.buffer_layout.places
         }
-        self.row = torch.full((width, Row.length(recipe)), -1, device=device)
+        self.rows = torch.full((self.steps_at_once(), width, Row.length(recipe)), -1, device=device)
+        self.row = self.rows[0]
         self.active = torch.zeros(width, dtype=torch.bool, device=device)
         self.steps = torch.zeros(width, dtype=torch.long, device=device)
         self.order = list(model.state_dict())  # of names, which results keep
@@ -85,7 +87,7 @@ class Stack(ABC):
         self.stoppable: dict[int, LocalJob] = {}  # jobs that may end early, by their accuracy
         self.own_losses: dict[int, OwnLoss] = {}  # and those that may by their loss
         self.enough = torch.full((width,), torch.inf, device=device)  # the accuracy at which they do
-        self.run_step: Callable[[], None] | None = None  # made by the first `load`
+        self.run_steps: dict[int, Callable[[], None]] = {}  # by their number; made by the first `load`
         _, channels, *sides = images.shape
         rows = (width, recipe.batch_size)
         self.batch = torch.zeros(*rows, *sides, channels, dtype=self.dtype(), device=device)
@@ -112,9 +114,10 @@ class Stack(ABC):
 
     def load(self, jobs: Sequence[LocalJob]) -> None:
         """Begin these jobs; the rest of the stack's width does nothing."""
-        if self.run_step is None:
+        if not self.run_steps:
             # No client is active yet, so recording changes no weights.
-            self.run_step = record(self.whole_step, self.images.device)
+            for count in {1, len(self.rows)}:
+                self.run_steps[count] = record(partial(self.make_steps, count), self.images.device)
         # Nearly always all clients start from the same weights, which are then copied here only once.
         self.begin(0, jobs[0].start)
         for rows in (self.parameters, self.statistics, *self.buffers.values()):
@@ -182,15 +185,23 @@ class Stack(ABC):
         of_clients = zip(*(views[name].unbind(0) for name in self.order), strict=True)
         return [dict(zip(self.order, tensors, strict=True)) for tensors in of_clients]
 
-    # --- a step
+    # --- steps
 
-    def step(self, row: Tensor) -> None:
-        """Make one step of every client, as this row of the plan says."""
-        assert self.run_step is not None
-        self.row.copy_(row)
-        self.run_step()
+    def follow(self, plan: Tensor) -> None:
+        """Make the steps of this plan, each for every client."""
+        while len(plan):
+            count = len(self.rows) if len(plan) >= len(self.rows) else 1
+            self.rows[:count].copy_(plan[:count])
+            self.run_steps[count]()
+            plan = plan[count:]
 
-    def whole_step(self) -> None:
+    def steps_at_once(self) -> int:
+        """Return how many steps are recorded as one, beside single ones."""
+        return 1
+
+    def make_steps(self, count: int) -> None:
+        """Make the first steps of `rows`, as many as are recorded as one, or a single one."""
+        assert count == 1
         self.fetch()
         self.lessons.prepare(self.batch, Row(self.row, self.recipe).code, self.targets)
         self.learn()
@@ -201,7 +212,7 @@ class Stack(ABC):
         if self.parameters.is_cuda and self.normalise.of_images and not in_torch:
             from fedactive.engines import step_kernels
 
-            step_kernels.gather(self)
+            step_kernels.gather(self)()
         else:
             self.gather(varied)
 

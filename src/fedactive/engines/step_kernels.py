@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.launch import Launch
 
 if TYPE_CHECKING:
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 ELEMENTS = 1024  # of a client's parameters, for one program
 
 
-def gather(stack: Stack) -> None:
+def gather(stack: Stack) -> Launch:
+    """Make the launch that collects a step's images."""
     _, channels, height, breadth = stack.images.shape
     batch = stack.recipe.batch_size
-    gather_kernel[(stack.width, batch)](
-        stack.images, stack.row, stack.active.view(torch.uint8), stack.normalise.scale, stack.normalise.shift,
-        stack.batch, stack.targets, stack.present.view(torch.uint8),
-        ROW=stack.row.shape[1], BATCH=batch, CHANNELS=channels, HEIGHT=height, BREADTH=breadth,
-        SIZE=triton.next_power_of_2(channels * height * breadth),
+    # All clients share these.
+    images, scale, shift = (
+        shared.expand(stack.width, *shared.shape)
+        for shared in (stack.images, stack.normalise.scale, stack.normalise.shift)
+    )
+    return Launch(
+        gather_kernel, (batch, stack.width),
+        (images, stack.row, stack.active.view(torch.uint8), scale, shift, stack.batch, stack.targets,
+         stack.present.view(torch.uint8)),
+        {"ROW": stack.row.shape[1], "BATCH": batch, "CHANNELS": channels, "HEIGHT": height,
+         "BREADTH": breadth, "SIZE": triton.next_power_of_2(channels * height * breadth)},
     )  # fmt: skip
 
 
@@ -52,7 +60,8 @@ def gather_kernel(images, row, active, scale, shift, batch, targets, present, RO
                   BATCH: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
                   SIZE: tl.constexpr):
     """Load one image of one client: mirrored if the plan says so, normalised, channels last."""
-    client, n = tl.program_id(0), tl.program_id(1)
+    wait_for_the_last()
+    n, client = tl.program_id(0), tl.program_id(1)
     plan = row + client * ROW + 1
     code = tl.load(plan + n)
     here = (code >= 0) & (tl.load(active + client) > 0)
@@ -77,6 +86,7 @@ def descend_kernel(parameters, rounded, velocity, gradient, start, drift, mu, ro
                    PADDED: tl.constexpr, START: tl.constexpr, DRIFT: tl.constexpr, ROUND: tl.constexpr,
                    SIZE: tl.constexpr):
     """Update some parameters of one client, if it has samples in this step."""
+    wait_for_the_last()
     part, client = tl.program_id(0), tl.program_id(1)
     n = tl.arange(0, PADDED)
     moving = tl.max(tl.load(present + client * BATCH + n, mask=n < BATCH, other=0).to(tl.int32), 0) > 0

@@ -41,6 +41,9 @@ def main(threads: int, plugins: Sequence[Path]) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints must not look like an answer
     for plugin in plugins:
         load_plugin(plugin)
+    if torch.cuda.is_available():
+        # PyTorch loads CUDA's linear algebra when it is first used, which fails in several threads at once.
+        torch.linalg.inv(torch.ones(1, 1, device="cuda"))
     files: SimpleQueue[str] = SimpleQueue()
     for _ in range(threads):  # they end with the process, which ends when its input closes
         Thread(target=serve, args=(files, answers), daemon=True).start()

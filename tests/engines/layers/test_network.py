@@ -1,5 +1,8 @@
 """What a model is made of, as the layers' kernels see it, and why they leave others alone."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -70,7 +73,9 @@ class Odd(Classifier):
         (lambda model, x: x if x.max() > 0 else -x, {}, "Tensor.max"),
         (lambda model, x: x.chunk(2, 1)[0], {}, "Tensor.chunk"),
         (lambda model, x: x.__setitem__(0, 0.0) or x, {}, "Tensor.__setitem__"),
-        (lambda model, x: x if x.tolist() else -x, {}, "without values"),
+        (lambda model, x: x if x.tolist() else -x, {}, "Tensor.tolist"),
+        (lambda model, x: x if torch.equal(x, x) else -x, {}, "equal"),
+        (lambda model, x: x if x else -x, {}, "fails with zeros"),
         (lambda model, x: x, {"kernel_size": 7, "padding": 3}, "a convolution 7x7 in 1 groups"),
         (lambda model, x: x, {"stride": 3}, "whose stride is above 2"),
         (lambda model, x: model.norm(x), {}, "a BatchNorm that does not follow a convolution"),
@@ -81,6 +86,20 @@ def test_other_layers_are_named(more, settings, reason):
         model = Odd(more, **settings)
     with pytest.raises(OtherLayerError, match=reason):
         network_of(model, (3, 8, 8))
+
+
+def test_reading_a_network_draws_no_random_numbers_and_does_not_load_the_compiler():
+    """The compiler takes seconds to import, and known layers do not need it."""
+    code = """
+import sys, torch
+from fedactive.engines.layers.network import network_of
+from fedactive.models import ModelSpec
+before = torch.get_rng_state()
+network_of(ModelSpec("cnn4", (3, 32, 32), 10).build(), (3, 32, 32))
+print(torch.equal(before, torch.get_rng_state()), "torch._dynamo" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "False"]
 
 
 def test_features_are_left_alone():

@@ -147,7 +147,7 @@ def make(stack, device, model, images, channels, jobs, recipe):
 
 def step_of_kernels(stack, plan):
     stack.row.copy_(plan[0, 0])
-    step_kernels.gather(stack)
+    step_kernels.gather(stack)()
     stack.lessons.prepare(stack.batch, Row(stack.row, stack.recipe).code, stack.targets)
     stack.learn()
 
@@ -162,7 +162,7 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
     things = setting(kind, channels, size)
     *_, jobs, recipe = things
     plain, fused = make(BranchStack, CPU, *things), make(LayerStack, DEVICE, *things)
-    plain.step(plan_steps(jobs, 3, recipe, CPU)[0, 0])
+    plain.follow(plan_steps(jobs, 3, recipe, CPU)[0, :1])
     step_of_kernels(fused, plan_steps(jobs, 3, recipe, DEVICE))
     for name in plain.layout.places:
         a, b = plain.layout.view(plain.gradient, name), fused.layout.view(fused.gradient, name).cpu()
@@ -175,6 +175,28 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
         assert all(torch.allclose(one[name], other[name].cpu(), atol=1e-4) for name in one)
     assert plain.steps.tolist() == fused.steps.tolist() == [1, 1, 0]
     assert all(torch.equal(plain.buffers[name], fused.buffers[name].cpu()) for name in plain.buffers)
+
+
+@pytest.mark.parametrize("augment", ["flip", "crop"])
+def test_steps_that_are_made_together_are_those_of_the_plain_model(augment):
+    """Five steps: the kernels' graphs have four and one, except for `crop`, whose images are gathered in torch."""
+    *things, jobs, recipe = setting(PooledFirst, 1, 8)
+    recipe = replace(recipe, augment=augment)
+    samples = [torch.arange(15, 32), torch.arange(8)]  # five batches, the last one short, and two
+    jobs = [
+        replace(job, samples=held, labels=held % 5, rates=(0.1,) * -(-len(held) // 4))
+        for job, held in zip(jobs, samples, strict=True)
+    ]
+    plain, fused = (
+        make(kind, device, *things, jobs, recipe)
+        for kind, device in ((BranchStack, CPU), (LayerStack, DEVICE))
+    )
+    assert sorted(fused.run_steps) == ([1, 4] if augment == "flip" else [1])
+    for stack, device in ((plain, CPU), (fused, DEVICE)):
+        stack.follow(plan_steps(jobs, 3, recipe, device)[0])
+    assert plain.steps.tolist() == fused.steps.tolist() == [5, 2, 0]
+    for one, other in zip(plain.weights, fused.weights, strict=True):
+        assert all(torch.allclose(one[name], other[name].cpu(), atol=2e-4) for name in one)
 
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "cross_entropy"])
@@ -191,7 +213,7 @@ def test_a_step_with_another_objective_is_that_of_the_plain_model(name):
     ]
     things = (model, images, channels, jobs, recipe)
     plain, fused = make(BranchStack, CPU, *things), make(LayerStack, DEVICE, *things)
-    plain.step(plan_steps(jobs, 3, recipe, CPU)[0, 0])
+    plain.follow(plan_steps(jobs, 3, recipe, CPU)[0, :1])
     step_of_kernels(fused, plan_steps(jobs, 3, recipe, DEVICE))
     for name in plain.layout.places:
         a, b = plain.layout.view(plain.gradient, name), fused.layout.view(fused.gradient, name).cpu()
@@ -224,7 +246,7 @@ def test_the_kernel_gathers_what_torch_does(augment):
     stack = make(LayerStack, DEVICE, *things, jobs, recipe)
     stack.row.copy_(plan_steps(jobs, 3, recipe, DEVICE)[0, 0])
     found = []
-    for gather in (step_kernels.gather, lambda one: one.gather(varied=augment == "flip")):
+    for gather in (lambda one: step_kernels.gather(one)(), lambda one: one.gather(varied=augment == "flip")):
         gather(stack)
         here = stack.present[..., None, None, None]
         found.append((torch.where(here, stack.batch, 0), stack.targets.clone(), stack.present.clone()))
@@ -303,7 +325,7 @@ def test_reduced_precision_stays_near(precision, tolerance):
     for kind in ("fp32", precision):
         *rest, jobs, recipe = setting(PooledFirst, 3, 9, batch=32, precision=kind)
         one = make(LayerStack, DEVICE, *rest, jobs, recipe)
-        one.step(plan_steps(jobs, 3, recipe, DEVICE)[0, 0])
+        one.follow(plan_steps(jobs, 3, recipe, DEVICE)[0, :1])
         gradients.append(one.gradient[0].clone())
     exact, near = gradients
     assert (exact - near).norm() < tolerance * exact.norm()

@@ -10,6 +10,7 @@ because the tensor cores read less memory for a product that is broad than for o
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.join import gate
 from fedactive.engines.layers.norm import put_sums
 
@@ -42,6 +43,7 @@ def convolve(x, work, present, pivot, y, partial, length, pivot_length, BATCH: t
 
     For BatchNorm it stores the sums of y and y² around a pivot, in parts.
     """
+    wait_for_the_last()
     block, client = tl.program_id(1), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -97,6 +99,7 @@ def convolve_back(dy, work, other, dx, out, y, norm, partial, length, BATCH: tl.
     ADD: plus another gradient of the same map. GATE: turned into that of the map's join (see there). With
     stride 2, positions of one parity meet the same taps, so a program has positions of one parity only.
     """
+    wait_for_the_last()
     block, client = tl.program_id(1), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -159,6 +162,7 @@ def weight_gradient(x, dy, result, client_length, part_length, BATCH: tl.constex
                     SIZE: tl.constexpr, STRIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
                     K: tl.constexpr, PRECISION: tl.constexpr):
     """Sum dy ⊗ x over one part of the positions, K at a time, for M outputs, N inputs and one row of taps."""
+    wait_for_the_last()
     part, parts, client = tl.program_id(1), tl.num_programs(1), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1

@@ -9,6 +9,7 @@ are (clients, taps, channels). A program goes through STEPS blocks of BLOCK posi
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.join import gate
 from fedactive.engines.layers.norm import put_sums
 
@@ -18,6 +19,7 @@ def convolve_each(x, weight, present, pivot, y, partial, length, pivot_length, B
                   HEIGHT: tl.constexpr, BREADTH: tl.constexpr, CHANNELS: tl.constexpr, SIZE: tl.constexpr,
                   STRIDE: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
     """Convolve, and store the sums of y and y² around a pivot, in parts."""
+    wait_for_the_last()
     part, client = tl.program_id(0), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -62,6 +64,7 @@ def convolve_each_back(dy, weight, other, dx, out, y, norm, partial, length, BAT
     ADD: plus another gradient of the same map. GATE: turned into that of the map's join (see there). With
     stride 2, positions of one parity meet the same taps, so a program has positions of one parity only.
     """
+    wait_for_the_last()
     part, client = tl.program_id(0), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -108,6 +111,7 @@ def each_weight_gradient(x, dy, partial, client_length, BATCH: tl.constexpr, HEI
                          BREADTH: tl.constexpr, CHANNELS: tl.constexpr, SIZE: tl.constexpr,
                          STRIDE: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
     """Sum dy·x over one part of the positions, for one row of up to five taps."""
+    wait_for_the_last()
     part, client = tl.program_id(0), tl.program_id(2)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1

@@ -9,6 +9,7 @@ up to 32, make the first convolution one of 1x1.
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.join import gate
 from fedactive.engines.layers.norm import put_sums
 
@@ -17,6 +18,7 @@ from fedactive.engines.layers.norm import put_sums
 def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, SIZE: tl.constexpr,
             STRIDE: tl.constexpr, PATCH: tl.constexpr, BLOCK: tl.constexpr):
     """Write the patch around each position of one image: taps x channels, 1, and zeros up to PATCH."""
+    wait_for_the_last()
     image = tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
     high: tl.constexpr = (HEIGHT - 1) // STRIDE + 1
     broad: tl.constexpr = (BREADTH - 1) // STRIDE + 1
@@ -37,6 +39,7 @@ def patches(images, out, HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.c
 def embed(x, z, AREA: tl.constexpr, CHANNELS: tl.constexpr, MEAN: tl.constexpr, PLACES: tl.constexpr,
           C: tl.constexpr):
     """Write the embedding of one image: means over places, or all values, channels first."""
+    wait_for_the_last()
     client = tl.program_id(2)
     image = client * tl.num_programs(1) + tl.program_id(1)
     a, c = tl.arange(0, PLACES), tl.program_id(0) * C + tl.arange(0, C)
@@ -54,6 +57,7 @@ def embed_back(dz, dx, out, y, norm, partial, AREA: tl.constexpr, CHANNELS: tl.c
                MEAN: tl.constexpr, GATE: tl.constexpr, RELU: tl.constexpr, ALONE: tl.constexpr,
                PLACES: tl.constexpr, C: tl.constexpr):
     """Turn the embedding's gradient into that of the last map; GATE: and of its join (see there)."""
+    wait_for_the_last()
     client = tl.program_id(2)
     image = client * tl.num_programs(1) + tl.program_id(1)
     a, c = tl.arange(0, PLACES), tl.program_id(0) * C + tl.arange(0, C)

@@ -18,6 +18,7 @@ has one value in four that is not 0 in its first term; the other two are linear 
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.norm import (
     INVERSE,
     MEAN,
@@ -47,6 +48,7 @@ def first_weights(weight, INTO: tl.constexpr, PATCH: tl.constexpr, C: tl.constex
 def patch_sums(patches, present, partial, BATCH: tl.constexpr, AREA: tl.constexpr, PATCH: tl.constexpr,
                BLOCK: tl.constexpr, PRECISION: tl.constexpr):
     """Compute S of each client, in as many parts as there are programs along the first axis."""
+    wait_for_the_last()
     part, parts, client = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     total = tl.zeros((PATCH, PATCH), tl.float32)
     for block in range(part, tl.cdiv(BATCH * AREA, BLOCK), parts):
@@ -64,6 +66,7 @@ def first_statistics(sums, present, work, bias, gamma, beta, running_mean, runni
                      length, running_length, BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr,
                      INTO: tl.constexpr, PATCH: tl.constexpr, C: tl.constexpr, BIASED: tl.constexpr):
     """Compute the block's BatchNorm from S."""
+    wait_for_the_last()
     client = tl.program_id(1)
     k, c = tl.arange(0, PATCH), tl.arange(0, C)
     total = tl.load(sums + client * PATCH * PATCH + k[:, None] * PATCH + k[None, :])
@@ -85,6 +88,7 @@ def first_forward(patches, work, norm, out, length, BATCH: tl.constexpr, HEIGHT:
                   BREADTH: tl.constexpr, INTO: tl.constexpr, PATCH: tl.constexpr, C: tl.constexpr,
                   BLOCK: tl.constexpr, PRECISION: tl.constexpr):
     """Convolve, normalise, pool and apply ReLU; BLOCK pooled positions for each program."""
+    wait_for_the_last()
     client = tl.program_id(1)
     m, c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, C)
     half_height: tl.constexpr = HEIGHT // 2
@@ -109,6 +113,7 @@ def first_backward(patches, present, work, norm, d_pooled, partial, length, BATC
                    HEIGHT: tl.constexpr, BREADTH: tl.constexpr, INTO: tl.constexpr, PATCH: tl.constexpr,
                    C: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr):
     """Compute Σ p ⊗ dz, Σ dz and Σ dz·x̂, stored one below the other, in parts, from the output's gradient."""
+    wait_for_the_last()
     part, parts, client = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     c = tl.arange(0, C)
     half_height: tl.constexpr = HEIGHT // 2
@@ -164,6 +169,7 @@ def first_gradient(products, sums, present, work, norm, d_weight, d_gamma, d_bet
                    BATCH: tl.constexpr, PADDED: tl.constexpr, AREA: tl.constexpr, INTO: tl.constexpr,
                    PATCH: tl.constexpr, C: tl.constexpr):
     """Compute the gradients of W, γ and β:  dW = scale·(Σ p dz - mean(dz)·Σ p - mean(dz·x̂)·Σ p x̂)."""
+    wait_for_the_last()
     client = tl.program_id(1)
     k, c = tl.arange(0, PATCH), tl.arange(0, C)
     place = products + client * (PATCH + 2) * C + c

@@ -5,6 +5,7 @@
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.norm import count_present
 
 
@@ -13,6 +14,7 @@ def head(z, weight, bias, targets, present, dz, d_weight, d_bias, length, BATCH:
          PADDED: tl.constexpr, FEATURES: tl.constexpr, CLASSES: tl.constexpr, COLUMNS: tl.constexpr,
          K: tl.constexpr):
     """Compute the gradients for K features of one client; every program needs all logits."""
+    wait_for_the_last()
     client, own = tl.program_id(1), tl.program_id(1) * length
     n, y, k = tl.arange(0, PADDED), tl.arange(0, COLUMNS), tl.arange(0, K)
     there, real = n < BATCH, y < CLASSES

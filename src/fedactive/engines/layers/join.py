@@ -9,6 +9,7 @@ BLOCK positions and C channels of one client.
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, put_sums, row
 
 
@@ -16,6 +17,7 @@ from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, 
 def join(y, norm, other, other_norm, out, positions, CHANNELS: tl.constexpr, OTHER: tl.constexpr,
          RELU: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
     """Compute relu(scale·y + shift + other); OTHER: "" for nothing, "map", or "raw" for one to normalise."""
+    wait_for_the_last()
     client = tl.program_id(2)
     m, c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * C + tl.arange(0, C)
     there = (m < positions)[:, None] & (c < CHANNELS)[None, :]
@@ -68,6 +70,7 @@ def gate_map(d, other, out, y, norm, partial, dz, positions, CHANNELS: tl.conste
              GATE: tl.constexpr, RELU: tl.constexpr, ALONE: tl.constexpr, BLOCK: tl.constexpr,
              C: tl.constexpr):
     """Add up one or two gradients of a map; GATE: and turn them into that of its join."""
+    wait_for_the_last()
     client, block = tl.program_id(2), tl.program_id(0)
     m, c = block * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * C + tl.arange(0, C)
     there = (m < positions)[:, None] & (c < CHANNELS)[None, :]
@@ -86,6 +89,7 @@ def gate_map(d, other, out, y, norm, partial, dz, positions, CHANNELS: tl.conste
 def gradient_sums(dz, y, norm, partial, positions, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
                   C: tl.constexpr):
     """Sum dz and dz·x̂ for the second raw map of a join."""
+    wait_for_the_last()
     client, block = tl.program_id(2), tl.program_id(0)
     m, c = block * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * C + tl.arange(0, C)
     there = (m < positions)[:, None] & (c < CHANNELS)[None, :]
@@ -102,6 +106,7 @@ def gradient_sums(dz, y, norm, partial, positions, CHANNELS: tl.constexpr, BLOCK
 def spread(dz, norm, present, y, positions, AREA: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
            C: tl.constexpr):
     """Overwrite y by its gradient  dy = scale·(dz - mean(dz) - x̂·mean(dz·x̂)),  0 in empty rows."""
+    wait_for_the_last()
     client = tl.program_id(2)
     m, c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * C + tl.arange(0, C)
     there = (m < positions)[:, None] & (c < CHANNELS)[None, :]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedactive.engines.device import usable_cores
+from fedactive.engines.layers.ahead import AHEAD
 
 GROUPS = 5  # of clients; more of them gain nothing
 
@@ -32,10 +33,18 @@ class Launch:
     def compile(self) -> None:
         self.kernel.warmup(*self.arguments, grid=self.grid, **self.constants)
 
+    def ahead(self) -> Launch:
+        """Return the launch for a stream in which it follows another one of these."""
+        return replace(self, constants=self.constants | {"launch_pdl": True}) if AHEAD.value else self
+
     def part(self, begin: int, end: int) -> Launch:
         """Return the launch for some of the clients: they are the first axis of tensors, the grid's last."""
         cut = (a[begin:end] if isinstance(a, Tensor) and a.dim() else a for a in self.arguments)
         return replace(self, grid=(*self.grid[:-1], end - begin), arguments=tuple(cut))
+
+    def instead(self, old: Tensor, new: Tensor) -> Launch:
+        """Return the launch with another tensor in place of this one, where it has it."""
+        return replace(self, arguments=tuple(new if a is old else a for a in self.arguments))
 
     @property
     def variant(self) -> tuple[Any, ...]:
@@ -48,7 +57,7 @@ class Program:
     """A list of launches, to run many times.
 
     Clients are independent, so they are divided into groups, each of which runs on a stream of its own: while
-    one group computes products, another moves memory.
+    one group computes products, another moves memory. They wait for each other at the program's end alone.
     """
 
     def __init__(self, launches: Sequence[Launch], clients: int, device: torch.device) -> None:
@@ -58,6 +67,8 @@ class Program:
         if device.type == "cuda":
             groups = min(GROUPS, clients)
             bounds = [clients * g // groups for g in range(groups + 1)]
+            first, *others = launches
+            launches = [first, *(launch.ahead() for launch in others)]
             self.groups = [[launch.part(*ends) for launch in launches] for ends in pairwise(bounds)]
             self.streams = [torch.cuda.Stream() for _ in self.groups]
         self.compiled = device.type != "cuda"

@@ -9,6 +9,8 @@ it. Results are kept in `norm` (clients, 6, channels), whose rows are named belo
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
+
 EPS = tl.constexpr(1e-5)
 MOMENTUM = tl.constexpr(0.1)
 MEAN = tl.constexpr(0)
@@ -61,6 +63,7 @@ def statistics(partial, blocks, present, bias, gamma, beta, running_mean, runnin
 
     The running mean is close, so these sums lose no digits.
     """
+    wait_for_the_last()
     client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     real = c < CHANNELS
     values = count_present(present, client, BATCH, PADDED) * AREA
@@ -109,6 +112,7 @@ def norm_gradient(partial, blocks, present, norm, d_bias, d_gamma, d_beta, lengt
                   BATCH: tl.constexpr, PADDED: tl.constexpr, CHANNELS: tl.constexpr, BIASED: tl.constexpr,
                   BLOCK: tl.constexpr, C: tl.constexpr):
     """Compute the gradients of γ and β, and the two means that every dy needs, from sums of dz and dz·x̂."""
+    wait_for_the_last()
     client, c = tl.program_id(1), tl.program_id(0) * C + tl.arange(0, C)
     sum_dz, sum_dz_x = take_sums(partial, blocks, client, c, CHANNELS, BLOCK, C)
     values = count_present(present, client, BATCH, PADDED) * AREA

@@ -8,6 +8,7 @@ Maps are (clients, batch, height, breadth, channels); a program works on BLOCK w
 import triton
 import triton.language as tl
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.join import relu
 from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, SLOPE, put_sums, row
 
@@ -16,6 +17,7 @@ from fedactive.engines.layers.norm import INVERSE, MEAN, MEAN_DZ, SCALE, SHIFT, 
 def pool(y, norm, out, BATCH: tl.constexpr, HEIGHT: tl.constexpr, BREADTH: tl.constexpr,
          CHANNELS: tl.constexpr, RELU: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr):
     """Normalise, pool 2x2 and apply ReLU."""
+    wait_for_the_last()
     client = tl.program_id(2)
     half_height: tl.constexpr = HEIGHT // 2
     half_breadth: tl.constexpr = BREADTH // 2
@@ -42,6 +44,7 @@ def pool_back(y, norm, present, d_out, partial, BATCH: tl.constexpr, HEIGHT: tl.
     dz is d_out at the highest value of each window, if ReLU lets it pass. A last odd row or column is in no
     window, but it counts in BatchNorm and so has a dy.
     """
+    wait_for_the_last()
     block, client = tl.program_id(0), tl.program_id(2)
     half_height: tl.constexpr = HEIGHT // 2
     half_breadth: tl.constexpr = BREADTH // 2

@@ -20,15 +20,18 @@ from fedactive.engines.layers import tiles
 from fedactive.engines.layers.backward import Backward
 from fedactive.engines.layers.first_launches import FirstBlock
 from fedactive.engines.layers.forward import forward_launches
-from fedactive.engines.layers.launch import Program
+from fedactive.engines.layers.launch import Launch, Program
 from fedactive.engines.layers.network import Convolution, Join, Shape, network_of
 from fedactive.engines.layers.norm import ROWS
 from fedactive.engines.layers.trace import OtherLayerError
 from fedactive.engines.layout import RowLayout
+from fedactive.engines.plan import has_keys
 from fedactive.engines.stack import CROSS_ENTROPY
+from fedactive.engines.step_kernels import gather
 from fedactive.federated.local_sgd import Recipe
 from fedactive.models import Classifier
 
+STEPS = 4  # in one graph; more of them gain nothing
 MOST_SAMPLES = 128  # of a batch whose logits one program can compute
 MOST_CLASSES = 256
 
@@ -95,13 +98,19 @@ class LayerStack(KernelStack):
 
     @cached_property
     def run_all(self) -> Program:
-        """Inference does not need this one, nor its memory."""
-        return Program([*self.forward, *Backward(self).launches], self.width, self.images.device)
+        return Program([*self.forward, *self.backward], self.width, self.images.device)
 
     @cached_property
     def run_backward(self) -> Program:
-        """From the embedding's gradient on, for objectives of which the head's kernel knows nothing."""
-        return Program(Backward(self, own_head=False).launches, self.width, self.images.device)
+        return Program(self.backward, self.width, self.images.device)
+
+    @cached_property
+    def backward(self) -> list[Launch]:
+        """Inference does not need these launches, nor their memory.
+
+        For objectives of which the head's kernel knows nothing they begin at the embedding's gradient.
+        """
+        return Backward(self, own_head=self.lessons.objective == CROSS_ENTROPY).launches
 
     # --- memory
 
@@ -163,7 +172,27 @@ class LayerStack(KernelStack):
         size = self.geometry(step)["SIZE"]
         return tiles.product(self.dtype(), depth, channels, size, programs, back)
 
-    # --- a step
+    # --- steps
+
+    def steps_at_once(self) -> int:
+        """Clients need not wait for each other after each step where kernels make all of it."""
+        fetched = self.normalise.of_images and not has_keys(self.recipe)
+        return STEPS if fetched and self.lessons.objective == CROSS_ENTROPY else 1
+
+    def make_steps(self, count: int) -> None:
+        if len(self.rows) == 1:
+            super().make_steps(count)
+        else:
+            self.programs[count]()
+
+    @cached_property
+    def programs(self) -> dict[int, Program]:
+        step = [gather(self), *self.forward, *self.backward]
+        steps = [launch.instead(self.row, row) for row in self.rows for launch in step]
+        return {
+            count: Program(steps[: count * len(step)], self.width, self.images.device)
+            for count in (1, len(self.rows))
+        }
 
     def embed(self) -> Tensor:
         self.run_forward()

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from fedactive.engines.layers.ahead import wait_for_the_last
 from fedactive.engines.layers.launch import Launch
 
 
@@ -26,6 +27,7 @@ def sum_launch(parts: Tensor, result: Tensor, length: int, clients: int) -> Laun
 @triton.jit
 def sum_parts(parts, result, count, size, parts_length, length, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """Sum (clients, count, size) over the parts, ROWS at a time, into rows of the given length."""
+    wait_for_the_last()
     client, r = tl.program_id(1), tl.arange(0, ROWS)
     e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((ROWS, BLOCK), tl.float32)
