@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, first_labels, query_together, train_together
+from fedactive.client import Client, before_training, first_labels, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
@@ -235,6 +235,7 @@ def test_before_there_is_a_model_a_strategy_sees_the_samples_themselves(federati
     clients, engine, _ = federation(first=name, strategy="logo", budget="7/client")
     for client in clients:
         client.recall({}, [], {})
+    assert before_training(engine) == {}
     phase = query_together(clients, engine, 1, None)
     normal = engine.normalise(digits.train_inputs).flatten(1)
     for client, query in zip(clients, phase.queries, strict=True):
