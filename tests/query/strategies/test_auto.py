@@ -50,7 +50,8 @@ def client(make_pool, labelled, apart):
         (0, 1.0, "maxherding"),
         (1, 9.0, "maxherding"),
         (10, 1.0, "maxherding"),
-        (40, 1.0, "maxherding"),  # too few mistakes to tell, too many to be done
+        (40, 0.4, "maxherding"),  # too few mistakes to tell, too many to be done
+        (40, 1.0, "margin"),  # less than a quarter is wrong
         (300, 1.0, "margin"),  # many mistakes, where it is unsure
         (23, 9.0, "maxherding"),  # none, but of few labels
         (24, 9.0, "margin"),
