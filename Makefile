@@ -64,10 +64,7 @@ reproduce-check: setup ## README and the documents of results say what results/ 
 		docs/FEW-LABELS.md results/few-labels.parquet; do \
 		[ -e $$file ] || { echo "$$file is missing: it is needed to check the reproduction" >&2; exit 1; }; \
 	done
-	$(BIN)/fedactive paper document README.md docs/REPRODUCTION.md docs/reproduction/*.md --from results --check
-	$(BIN)/fedactive paper figure agreement --from results -o docs/reproduction/agreement.svg --check
-	$(BIN)/fedactive benchmark document docs/BENCHMARK.md docs/methods/*.md --from results --check
-	$(BIN)/fedactive paper document docs/FEW-LABELS.md --from results --check
+	$(BIN)/python tools/reproduce_check.py
 
 docs: setup ## the documentation as a site in build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

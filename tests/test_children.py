@@ -1,14 +1,19 @@
 """Processes that we start import nothing from the current directory, where anybody's files may lie.
 
-Those of the field are in cli/test_field.py.
+Those of the field are in cli/test_field.py. And copies of a process end as Python does.
 """
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from fedactive import __version__
+from fedactive.children import NOT_WRITTEN
 from fedactive.engines.parallel import ParallelEngine
 from fedactive.federated.local_sgd import LocalJob, Recipe
 from fedactive.models import ModelSpec
@@ -57,3 +62,40 @@ def test_workers_that_train(digits):
     job = LocalJob(start, torch.arange(4), digits.train_labels[:4], epochs=1, rates=(0.01,), shuffle=1)
     with ParallelEngine(spec, digits, Recipe(), workers=1) as engine:
         assert engine.train([job])[0].steps == 1
+
+
+ENDS = """
+import atexit, os, sys, threading, time
+from fedactive.children import run_to_the_end
+
+def main():
+    print("printed", end=" ")
+    atexit.register(print, "registered", end=" ")
+    threading.Thread(target=lambda: (time.sleep(0.2), print("from a thread", end=" "))).start()
+    {end}
+
+if os.fork() == 0:
+    run_to_the_end(main)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ("pass", 0, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('no')", 1, "no"),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("os.close(1)", NOT_WRITTEN, ""),
+    ],
+)
+def test_a_copy_of_a_process_ends_as_python_does(end, code, said):
+    """All is written, threads are waited for, and what was registered for the end is called."""
+    command = [sys.executable, "-c", ENDS.format(end=end)]
+    late = os.environ | {"PYTHONUNBUFFERED": ""}  # what is printed is written at the end
+    done = subprocess.run(command, capture_output=True, text=True, env=late, check=False)
+    assert done.returncode == code
+    assert done.stdout == ("" if code == NOT_WRITTEN else "printed from a thread registered ")
+    assert (done.stderr.splitlines() or [""])[-1] == said

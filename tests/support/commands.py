@@ -18,6 +18,7 @@ from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NoReturn
 
 COMMAND = [sys.executable, "-m", "fedactive"]  # from the very beginning
 LIBRARIES = ("torch", "pandas", "pyarrow.parquet", "scipy.stats", "typer")
@@ -67,7 +68,7 @@ def serve(descriptor: int) -> None:
 
 def become(
     words: list[str], before: str, folder: str, environment: dict[str, str], outputs: list[Path]
-) -> None:
+) -> NoReturn:
     """Be the process of this command, to its end."""
     os.chdir(folder)
     os.environ.clear()
@@ -78,5 +79,6 @@ def become(
     sys.argv = ["fedactive", *words]
     exec(before, {})
     from fedactive.__main__ import main
+    from fedactive.children import run_to_the_end
 
-    main()
+    run_to_the_end(main)

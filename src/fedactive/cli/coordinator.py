@@ -14,6 +14,7 @@ import typer
 from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example, read_config
 from fedactive.errors import ConfigurationError
+from fedactive.imports import quick_imports
 
 app = typer.Typer(
     help="Run federated active learning between sites.",
@@ -69,11 +70,12 @@ def serve(
     ] = 30.0,
 ) -> None:
     """Serve the sites until Ctrl-C. Runs that were interrupted continue."""
-    from fedactive.sites.coordinator import serve as serving
-    from fedactive.sites.coordinator.folder import Coordinator
-    from fedactive.sites.coordinator.overview.app import create_app
-    from fedactive.sites.page.known_hosts import find_known_hosts
-    from fedactive.sites.page.server import PageServer
+    with quick_imports():
+        from fedactive.sites.coordinator import serve as serving
+        from fedactive.sites.coordinator.folder import Coordinator
+        from fedactive.sites.coordinator.overview.app import create_app
+        from fedactive.sites.page.known_hosts import find_known_hosts
+        from fedactive.sites.page.server import PageServer
 
     if (certificate is None) != (key is None):
         raise ConfigurationError("certificate", str(certificate or key), "a --certificate with its --key")

@@ -24,6 +24,7 @@ from fedactive.cli.options import (
 )
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import quote
+from fedactive.imports import quick_imports
 from fedactive.methods import merge
 
 app = typer.Typer()
@@ -45,10 +46,11 @@ def run(config: Config = None, plugin: Plugins = None, fresh: Fresh = False, **f
     experiment = Experiment.from_toml(read_config(config), **given)
 
     # Below, so that a mistake is answered without them.
-    from fedactive.cli.tables import print_result
-    from fedactive.laboratory.progress import handle_interrupt, make_progress
-    from fedactive.laboratory.run import run as run_experiment
-    from fedactive.record.run_folder import is_finished
+    with quick_imports():
+        from fedactive.cli.tables import print_result
+        from fedactive.laboratory.progress import handle_interrupt, make_progress
+        from fedactive.laboratory.run import run as run_experiment
+        from fedactive.record.run_folder import is_finished
 
     finished = is_finished(experiment) and not fresh
     with handle_interrupt():
@@ -80,12 +82,13 @@ def compare(
     not stop the others. Several such commands with one --runs-dir split the work. --device cuda uses all
     GPUs, cuda:0,cuda:2 some of them.
     """
-    from fedactive.analysis.curves import axis_of, learning_curves
-    from fedactive.cli.tables import print_accuracy
-    from fedactive.laboratory.progress import handle_interrupt
-    from fedactive.sweep.comparison import Comparison, report_failures
-    from fedactive.sweep.grid import expand, require_data
-    from fedactive.sweep.workplace import open_workplace
+    with quick_imports():
+        from fedactive.analysis.curves import axis_of, learning_curves
+        from fedactive.cli.tables import print_accuracy
+        from fedactive.laboratory.progress import handle_interrupt
+        from fedactive.sweep.comparison import Comparison, report_failures
+        from fedactive.sweep.grid import expand, require_data
+        from fedactive.sweep.workplace import open_workplace
 
     load_plugins(plugin)
     given = {

@@ -17,6 +17,7 @@ import typer
 from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example
 from fedactive.errors import ConfigurationError
+from fedactive.imports import quick_imports
 
 app = typer.Typer(
     help="Take part with images that stay here.",
@@ -187,9 +188,10 @@ def serve(
     ] = "",
 ) -> None:
     """Serve the labelling page and train when the coordinator asks, until Ctrl-C."""
-    from fedactive.sites.certificates import describe_end
-    from fedactive.sites.site import serve as serving
-    from fedactive.sites.site.folder import Site
+    with quick_imports():
+        from fedactive.sites.certificates import describe_end
+        from fedactive.sites.site import serve as serving
+        from fedactive.sites.site.folder import Site
 
     if (certificate is None) != (key is None):
         given = str(certificate or key)

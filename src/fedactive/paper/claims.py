@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,12 +67,12 @@ class Comparable:
     ours: dict[float, pd.DataFrame]  # by percent labelled: a row per seed, a column per row that was run
     paper: dict[float, pd.Series]  # by percent labelled: all rows
 
-    @property
+    @cached_property
     def mean(self) -> pd.DataFrame:
         """Our numbers by seed, on average over the percentages."""
         return pd.concat(self.ours).groupby(level=1).mean() if self.ours else pd.DataFrame()
 
-    @property
+    @cached_property
     def printed(self) -> pd.Series:
         """The paper's numbers, on average over the same percentages."""
         return pd.DataFrame([self.paper[percent] for percent in self.ours or self.paper]).mean()
@@ -83,7 +84,7 @@ class Claim:
     block: Comparable
     weights: Mapping[Key, float] | None  # None: LoGo is best or second, which is no sum
 
-    @property
+    @cached_property
     def ours(self) -> pd.DataFrame:
         """Our numbers by seed, or none if a row is lacking that the claim names."""
         mean = self.block.mean
@@ -96,7 +97,7 @@ class Claim:
             return float(means[LOGO] - means.drop(index=[LOGO]).nlargest(2).iloc[-1])
         return float(sum(weight * means[row] for row, weight in self.weights.items()))
 
-    @property
+    @cached_property
     def vector(self) -> np.ndarray:
         """The weights of our rows."""
         pair = {LOGO: 1.0, ("random", "none"): -1.0}  # for best or second: any pair has the same error

@@ -17,9 +17,12 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
+from fedactive.children import run_to_the_end
 from fedactive.sweep.lifeline import LIFELINE
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at which runs have ended
@@ -43,7 +46,6 @@ def main(plugins: Sequence[str]) -> None:
             for file in map(os.fsdecode, lines):
                 if (process := os.fork()) == 0:
                     become(file, plugins, lifeline)
-                    return
                 running[process] = file
         for process, file in list(running.items()):
             ended, status = os.waitpid(process, os.WNOHANG)
@@ -61,7 +63,7 @@ def end(running: dict[int, str]) -> None:
     os._exit(1)
 
 
-def become(file: str, plugins: Sequence[str], lifeline: tuple[int, int]) -> None:
+def become(file: str, plugins: Sequence[str], lifeline: tuple[int, int]) -> NoReturn:
     """Be the process of this run, to its end."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -72,7 +74,8 @@ def become(file: str, plugins: Sequence[str], lifeline: tuple[int, int]) -> None
     os.dup2(log, 2)
     os.environ[LIFELINE] = "1"
     sys.argv = ["fedactive", "run", "--config", file, *(word for p in plugins for word in ("--plugin", p))]
-    runpy.run_module("fedactive", run_name="__main__", alter_sys=True)  # as python -m fedactive
+    as_python_m = partial(runpy.run_module, "fedactive", run_name="__main__", alter_sys=True)
+    run_to_the_end(as_python_m)
 
 
 if __name__ == "__main__":

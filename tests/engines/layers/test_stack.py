@@ -17,6 +17,7 @@ from fedactive.data.preprocess import Normalise
 from fedactive.engines import kernel_inference, step_kernels
 from fedactive.engines.branches import BranchStack
 from fedactive.engines.layers import first_launches, tiles
+from fedactive.engines.layers import stack as layer_stack
 from fedactive.engines.layers.stack import LayerStack
 from fedactive.engines.lessons import places
 from fedactive.engines.plan import Row, plan_steps
@@ -177,12 +178,10 @@ def test_a_step_is_that_of_the_plain_model(kind, channels, size):
     assert all(torch.equal(plain.buffers[name], fused.buffers[name].cpu()) for name in plain.buffers)
 
 
-@pytest.mark.parametrize("augment", ["flip", "crop"])
-def test_steps_that_are_made_together_are_those_of_the_plain_model(augment):
-    """Five steps: the kernels' graphs have four and one, except for `crop`, whose images are gathered in torch."""
+def test_steps_that_are_made_together_are_those_of_the_plain_model(monkeypatch):
+    monkeypatch.setattr(layer_stack, "STEPS", 2)
     *things, jobs, recipe = setting(PooledFirst, 1, 8)
-    recipe = replace(recipe, augment=augment)
-    samples = [torch.arange(15, 32), torch.arange(8)]  # five batches, the last one short, and two
+    samples = [torch.arange(15, 24), torch.arange(8)]  # three batches, the last one short, and two
     jobs = [
         replace(job, samples=held, labels=held % 5, rates=(0.1,) * -(-len(held) // 4))
         for job, held in zip(jobs, samples, strict=True)
@@ -191,12 +190,18 @@ def test_steps_that_are_made_together_are_those_of_the_plain_model(augment):
         make(kind, device, *things, jobs, recipe)
         for kind, device in ((BranchStack, CPU), (LayerStack, DEVICE))
     )
-    assert sorted(fused.run_steps) == ([1, 4] if augment == "flip" else [1])
+    assert sorted(fused.run_steps) == [1, 2]
     for stack, device in ((plain, CPU), (fused, DEVICE)):
         stack.follow(plan_steps(jobs, 3, recipe, device)[0])
-    assert plain.steps.tolist() == fused.steps.tolist() == [5, 2, 0]
+    assert plain.steps.tolist() == fused.steps.tolist() == [3, 2, 0]
     for one, other in zip(plain.weights, fused.weights, strict=True):
         assert all(torch.allclose(one[name], other[name].cpu(), atol=2e-4) for name in one)
+
+
+def test_images_that_torch_gathers_are_stepped_through_one_by_one():
+    *things, jobs, recipe = setting(PooledFirst, 1, 8)
+    crops = replace(recipe, augment="crop")
+    assert [len(make(LayerStack, DEVICE, *things, jobs, r).rows) for r in (recipe, crops)] == [4, 1]
 
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "cross_entropy"])

@@ -8,15 +8,18 @@ import threading
 import time
 from pathlib import Path
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
+from fedactive.imports import quick_imports
 
-from fedactive.errors import UserError
-from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
-from fedactive.sites.coordinator.run_plan import run_plan
-from fedactive.sites.flower.pace import ask_again_soon
-from fedactive.sites.flower.transport import FlowerTransport
-from fedactive.sites.log_lines import PlainFormatter
+with quick_imports():
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+    from fedactive.errors import UserError
+    from fedactive.sites.coordinator.folder import FOLDER_VARIABLE, Coordinator
+    from fedactive.sites.coordinator.run_plan import run_plan
+    from fedactive.sites.flower.pace import ask_again_soon
+    from fedactive.sites.flower.transport import FlowerTransport
+    from fedactive.sites.log_lines import PlainFormatter
 
 SECONDS_BETWEEN_POLLS = 0.5
 
