@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedactive.client import Client, first_labels, query_together, train_together
+from fedactive.client import Client, before_training, first_labels, query_together, train_together
 from fedactive.engines import EngineShelf
 from fedactive.errors import UserError
 from fedactive.federated import make_algorithm
@@ -117,6 +117,12 @@ def test_a_client_is_given_nothing_that_its_objective_does_not_need(federation):
     (client, *_), _, server = federation(objective="evidential")
     job = client.federated_job(make_algorithm("fedavg"), server, 1, 0)
     assert (job.teacher, len(job.pool)) == (None, 0)
+
+
+@pytest.mark.parametrize(("strategy", "each"), [("chase", True), ("random", False)])
+def test_a_client_keeps_each_epoch_if_its_strategy_asks_for_them(federation, strategy, each):
+    (client, *_), _, server = federation(strategy=strategy)
+    assert client.federated_job(make_algorithm("fedavg"), server, 1, 0).each_epoch is each
 
 
 def test_randomness_comes_from_the_clients_number(federation):
@@ -229,6 +235,7 @@ def test_before_there_is_a_model_a_strategy_sees_the_samples_themselves(federati
     clients, engine, _ = federation(first=name, strategy="logo", budget="7/client")
     for client in clients:
         client.recall({}, [], {})
+    assert before_training(engine) == {}
     phase = query_together(clients, engine, 1, None)
     normal = engine.normalise(digits.train_inputs).flatten(1)
     for client, query in zip(clients, phase.queries, strict=True):

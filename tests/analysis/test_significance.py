@@ -178,6 +178,12 @@ def test_band_is_reproducible_and_skips_what_is_not_there() -> None:
     pd.testing.assert_frame_equal(again, band)
 
 
+def test_a_strategy_that_a_setting_lacks_has_no_band_there() -> None:
+    curves = pd.concat([table("one", a=[[60.0, 61.0]], b=[[60.0, 62.0]]), table("two", b=[[60.0, 61.0]])])
+    band = confidence_band(curves, rng=np.random.default_rng(3))
+    assert band[["setting", "strategy"]].to_numpy().tolist() == [["one", "a"], ["one", "b"], ["two", "b"]]
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
 def test_levels_are_between_zero_and_one(level: float) -> None:
     with pytest.raises(ValueError, match="confidence level"):

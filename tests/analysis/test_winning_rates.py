@@ -20,6 +20,7 @@ from fedactive.analysis.significance import (
     exact_threshold,
     penalty_matrix,
     t_score,
+    winning,
     winning_rate,
     winning_rates,
 )
@@ -115,6 +116,11 @@ def test_the_exact_threshold_is_stricter_for_four_seeds() -> None:
     assert winning_rate(curves_between, "a", "b", threshold=3.182).rate == 0
     assert winning_rate(curves_between, "a", "b").rate == 0
     assert winning_rate(curves_between, "a", "b", PAPER_THRESHOLD).rate == 1
+
+
+def test_what_it_means_to_win_is_said() -> None:
+    assert winning().endswith(" t-score over it is above the exact two-sided 5% value for its seeds.")
+    assert winning(PAPER_THRESHOLD).endswith(" t-score over it is above 2.776.")
 
 
 def test_a_constant_lead_is_a_win() -> None:

@@ -109,6 +109,14 @@ def test_settings_weigh_the_same_and_equal_ranks_are_ordered_by_the_mean(verdict
     assert tied.methods == ["good", "random"]
 
 
+def test_methods_are_ordered_by_rank_and_not_by_the_mean():
+    verdict = points(random=lambda seed: 0.0, good=lambda seed: 1.0)
+    once = verdict.points.eval("method == 'good' and setting == 'b' and al_round == 3")
+    verdict.points.loc[once, "accuracy"] -= 50
+    assert verdict.mean_areas["good"] < verdict.mean_areas["random"]
+    assert verdict.methods == ["good", "random"]  # better in three comparisons of four
+
+
 def test_without_a_comparison_there_are_means_and_no_ranks():
     """One method has runs in another setting only, and none is at its end."""
     apart = points(random=lambda seed: 0.0, good=lambda seed: 9.0, bad=lambda seed: -9.0)

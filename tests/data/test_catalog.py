@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -58,6 +59,12 @@ def test_images_and_their_normalisation_are_as_published(card: DatasetCard):
     assert (card.channels, card.size) == (channels, SIDES.get(card.name, 28))
     halves = (0.5,) * channels
     assert (card.mean, card.std) == NORMALISATION.get(card.name, (halves, halves))
+
+
+def test_a_card_is_told_as_before_there_were_windows():
+    """Sites compare it with what an earlier version kept."""
+    card = replace(DATASETS["digits"], window=(40.0, 400.0))
+    assert repr(card) == repr(DATASETS["digits"])
 
 
 @CARDS

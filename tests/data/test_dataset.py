@@ -28,6 +28,12 @@ def test_other_labels_or_other_images_are_another_dataset(digits: Dataset):
     assert replace(digits, name="another").fingerprint == digits.fingerprint
 
 
+def test_what_was_made_of_images_is_known_by_these(digits: Dataset):
+    made = replace(digits, origin="0123456789abcdef")
+    assert made.fingerprint == "0123456789abcdef"
+    assert replace(made, train_inputs=made.train_inputs * 0).fingerprint == made.fingerprint
+
+
 def test_all_tensors_move_to_a_device(digits: Dataset):
     moved = digits.to(torch.device("meta"))
     parts = ("train_inputs", "train_labels", "test_inputs", "test_labels")

@@ -15,7 +15,7 @@ from PIL import Image
 from fedactive.data.dataset import Dataset
 from fedactive.data.loader import check, find_classes, load
 from fedactive.data.own_data import find_own
-from fedactive.data.own_file import is_own_file, short_name
+from fedactive.data.own_file import has_path, is_own_file, short_name
 from fedactive.data.own_images import mean_and_std
 from fedactive.data.pictures import see
 from fedactive.errors import ConfigurationError, DataError
@@ -61,6 +61,7 @@ def test_it_is_a_dataset_like_any_other(tmp_path: Path):
 )
 def test_it_is_told_from_names(name: str, own: bool, short: str):
     assert (is_own_file(name), short_name(name)) == (own, short)
+    assert has_path(name) is (own and name != "python:my flowers")  # which lies in the cache
 
 
 def test_all_kinds_of_pictures_become_the_same(tmp_path: Path):

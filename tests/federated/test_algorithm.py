@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedactive.federated import ALGORITHMS, Algorithm, Server, Terms, Trajectory, Update, make_algorithm
-from fedactive.federated.algorithm import sends_more_than_weights, state_to_device
+from fedactive.federated.algorithm import as_control_group, sends_more_than_weights, state_to_device
 from fedactive.options import options_of
 
 WEIGHTS = {"w": torch.ones(2), "n": torch.tensor(3)}
@@ -35,12 +35,18 @@ class Plain(Algorithm):
 
 def test_an_algorithm_remembers_and_adds_nothing_unless_it_says_so():
     server = Plain().start_server(WEIGHTS, ["w"])
+    assert Plain.steps  # clients train, so that there are models of local training
     assert server == Server(WEIGHTS, ("w",), {})
     assert Plain().client_start(server) == Plain().broadcast(server) == {}
     assert Plain().terms(server, {}) == Terms(proximal=0.0, drift=None)
     own, update = Plain().client_end(server, STATE, Trajectory(WEIGHTS, 0.5), 9)
     assert own is STATE
     assert update == Update(9, WEIGHTS, {})
+
+
+def test_the_variates_of_version_0_1_become_a_group():
+    assert as_control_group(STATE["control"]) == STATE
+    assert as_control_group({}) == {}
 
 
 def test_clients_see_what_is_broadcast():

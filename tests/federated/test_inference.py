@@ -3,10 +3,11 @@ import time
 
 import pytest
 import torch
+from torch import nn
 
 from fedactive.data.preprocess import Normalise
 from fedactive.federated import inference
-from fedactive.federated.inference import chunks, infer
+from fedactive.federated.inference import chunks, infer, infer_dropping
 from fedactive.models import MODELS, ModelSpec
 from support.tiny import Tiny
 
@@ -69,6 +70,35 @@ def test_the_numbers_do_not_depend_on_threads(threads, name, precision):
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
     assert not found[0][0].requires_grad
+
+
+class Dropping(Counting):
+    """Its embedding is one pixel, normalised, and in training half the time 0 and otherwise doubled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm1d(1), nn.Dropout(0.5)
+        nn.init.ones_(self.head.weight)
+
+    def embed(self, images):
+        return self.drop(self.norm(super().embed(images)))
+
+
+def test_dropout_is_as_in_training_and_batchnorm_as_in_use():
+    model = Dropping().eval()
+    pixels = torch.full((75, 1, 32, 32), 255, dtype=torch.uint8)  # (1 - 0.5) / 0.2 = 2.5
+    logits, embeddings = infer_dropping(model, pixels, NORMALISE, "fp32", seed=3)
+    assert model.counts == [64, 11]
+    assert logits.shape == (75, 2)
+    assert 20 < (embeddings == 0).sum() < 55
+    assert embeddings.unique().tolist() == pytest.approx(
+        [0, 5], abs=1e-3
+    )  # of the running statistics, 0 and 1
+    assert model.norm.running_mean.item() == 0
+    again, other = (infer_dropping(model, pixels, NORMALISE, "fp32", seed)[1] for seed in (3, 4))
+    assert torch.equal(again, embeddings)
+    assert not torch.equal(other, embeddings)
+    assert len(infer_dropping(model, pixels[:0], NORMALISE, "fp32", seed=3)[0]) == 0
 
 
 class Seeing(Tiny):

@@ -76,6 +76,17 @@ def test_one_seed_is_no_test():
     assert np.isnan(row["p"])
 
 
+def test_two_seeds_are_a_test_and_one_in_common_is_none():
+    claim = "the local-only model chooses better, entropy"
+    two = found(at_20({("entropy", "global"): [60, 61], ("entropy", "local"): [62, 63.02]}), claim)
+    assert (two["seeds"], two["ours"], two["error"]) == (2, pytest.approx(2.01), pytest.approx(0.01))
+    assert 0 <= two["p"] <= 1
+    apart = at_20({("entropy", "global"): [60, 61]}) + at_20({("entropy", "local"): [64, 66]}, first_seed=2)
+    one = found(apart, claim)
+    assert (one["verdict"], one["seeds"], one["ours"]) == (UNDECIDED, 1, pytest.approx(3))  # seed 2
+    assert np.isnan([one["error"], one["p"]]).all()
+
+
 def test_all_rows_that_were_run_lend_their_scatter():
     """The same two rows: beside steady rows their difference stands out, beside restless ones it does not."""
     two = {("entropy", "global"): [60, 61, 62, 60], ("entropy", "local"): [61, 63, 63.5, 61.2]}
@@ -98,6 +109,24 @@ def test_logo_is_best_or_second_of_twelve():
     del second["random", "none"]
     assert found(at_20(second), claim)["seeds"] == 0  # it is about all twelve
     assert found(at_20(second), "LoGo follows the better selector")["verdict"] == HELD
+
+
+def test_logo_is_measured_by_the_second_best_of_the_others():
+    best = {("logo", "both"): 64, ("badge", "local"): 66, ("entropy", "local"): 63, ("gcnal", "local"): 61.5}
+    runs = at_20({row: [best.get(row, 50), best.get(row, 50) + 1 + 0.1 * i] for i, row in enumerate(ROWS)})
+    second = 63 + 0.05 * ROWS.index(("entropy", "local"))
+    row = found(runs, "LoGo is best or second")
+    assert row["ours"] == pytest.approx(64 + 0.05 * ROWS.index(("logo", "both")) - second)
+    pair = found(runs, "the local-only model chooses better, entropy")
+    assert row["error"] == pytest.approx(pair["error"])  # that of any two rows
+
+
+def test_the_mean_of_the_five_is_of_their_differences():
+    leads = {"entropy": 1, "coreset": 2, "badge": 3, "gcnal": 4, "alfamix": 10}
+    rows = {(name, "global"): [60, 61, 62] for name in leads}
+    rows |= {(name, "local"): [60 + lead, 61 + lead, 62.3 + lead] for name, lead in leads.items()}
+    row = found(at_20(rows), "the local-only model chooses better, mean of the five")
+    assert (row["ours"], row["seeds"]) == (pytest.approx(4.1), 3)
 
 
 def test_a_claim_is_about_all_percentages_that_all_its_seeds_have_reached():
@@ -136,6 +165,7 @@ def test_holm_counts_the_claims_of_all_datasets():
 
 
 def test_new_seeds_are_judged_alone_and_then_with_all():
+    assert [list(KNOWN_SEEDS), list(NEW_SEEDS)] == [[1, 2, 3, 4], list(range(5, 17))]
     rows = scattered({("logo", "both"): 64, ("entropy", "local"): 63}, 16)
     runs = at_20(rows)
     new, everything = claims(Archive(runs, NEW_SEEDS)), claims(Archive(runs))
@@ -183,10 +213,21 @@ def test_claims_can_be_of_some_datasets_and_percents():
     table = claims(Archive([]), datasets=["svhn"], until=30)
     assert set(table["where"]) == {"svhn"}
     assert {percent for parts in table["parts"] for percent in parts} == {20, 30}
+    assert list(table) == list(claims(Archive([])))  # the same columns
     assert len(table) == 8
     everything = claims(Archive([]))
     assert everything["claim"].ne(everything["claim"].shift()).sum() == everything["claim"].nunique()
     assert (everything["verdict"] == UNDECIDED).all()
+
+
+def test_claims_that_the_papers_own_numbers_contradict_are_not_counted():
+    table = claims(Archive([]), until=20)
+    found = table[table["where"] == "svhn"].set_index("claim")
+    chosen = found.loc[
+        [f"the global model chooses better, {name}" for name in ("entropy", "coreset", "badge")]
+    ]
+    assert chosen["paper"].tolist() == pytest.approx([-0.01, 0, 0.12])
+    assert chosen["counted"].tolist() == [False, True, True]
 
 
 def test_each_observation_is_claimed_where_the_paper_says_so():

@@ -210,6 +210,19 @@ def test_wide_points_of_clients_one_by_one():
         assert found.tolist() == kernels.kmeans(points[k], 3 - k, rng(k)).tolist()
 
 
+@pytest.mark.parametrize(("d", "sketched"), [(kernels.WIDE, 0), (kernels.WIDE + 1, 2)])
+def test_only_wide_points_are_sketched(monkeypatch, d, sketched):
+    seen = []
+
+    def spy(points, rng):
+        seen.append(len(points))
+        return kernels.sketch(points, rng)
+
+    monkeypatch.setattr(batched_kmeans, "sketch", spy)
+    batched_kmeans.kmeans([torch.randn(n, d, generator=rng(n)) for n in (8, 5)], [3, 2], rngs(2))
+    assert len(seen) == sketched
+
+
 class TestGroups:
     @pytest.mark.parametrize("most", [0, 10, 25, 1000])
     def test_as_many_as_fit_and_all_in_order(self, monkeypatch, most):

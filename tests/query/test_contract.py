@@ -11,6 +11,7 @@ from fedactive.errors import UserError
 from fedactive.options import options_of
 from fedactive.query import STRATEGIES, Selection, Strategy, make_strategy
 from fedactive.query.contract import check_contract, check_round, check_selection, make_pool
+from fedactive.query.roles import MODEL_ROLES
 from fedactive.query.strategies import gcnal
 
 
@@ -108,6 +109,8 @@ class Breaks(Strategy):
                 pool.unlabelled("local")
             case "undeclared committee":
                 list(pool.each("committee"))
+            case "undeclared inference" if len(pool):
+                pool.infer("local", pool.inputs(torch.arange(1)))
             case "committee in place":
                 next(pool.each("epochs")).logits.add_(1)
             case "in place":
@@ -125,6 +128,7 @@ class Breaks(Strategy):
         ("same for all seeds", "not broken by the seed"),
         ("undeclared", r"asked for \['local'\], declared \[\]"),
         ("undeclared committee", r"asked for \['committee'\], declared \[\]"),
+        ("undeclared inference", r"asked for \['local'\], declared \[\]"),
         ("committee in place", "logits or embeddings were changed"),
         ("in place", "logits or embeddings were changed"),
         ("a client forgotten", "4 selections for 5 clients"),
@@ -177,6 +181,33 @@ def test_a_summary_is_few_numbers():
     many.numbers = 17
     with pytest.raises(AssertionError, match="17 numbers of a client, not a few"):
         check_contract(many)
+
+
+def test_what_a_client_tells_is_what_all_agree_on():
+    """There is only the one client."""
+    for labelled, agreed in ((5, [0.5, 1.0]), (0, None)):
+        pool = make_pool(6, 3, labelled=labelled)
+        check_selection(Tells("not at all"), pool, 2)
+        assert (pool.agreed if agreed is None else pool.agreed.tolist()) == agreed
+
+
+def test_clients_that_agree_on_a_choice_may_choose_otherwise_alone():
+    mixed = Breaks("clients mixed up")
+    mixed.coordinated = True
+    check_contract(mixed)
+
+
+def test_a_pool_made_for_a_test_shows_images_to_models_of_its_form():
+    pool = make_pool(12, 3, dimensions=5)
+    images = pool.inputs(torch.tensor([3, 0]))
+    assert not torch.equal(images[0], images[1])
+    for model in MODEL_ROLES:
+        seen = pool.infer(model, images)
+        assert (seen.logits.shape, seen.embeddings.shape) == ((2, 3), (2, 5))
+        assert 0 < seen.logits.abs().max() < 50  # pixels from 0 to 1, not to 255
+        assert [part.shape for part in pool.head(model)] == [(3, 5), (3,)]
+    alike = make_pool(12, 3, embeddings=torch.ones(12, 4)).inputs(torch.arange(12))
+    assert equal(alike)
 
 
 SITUATIONS = {

@@ -7,6 +7,7 @@ from sklearn.cluster import KMeans
 from fedactive.paper import paper_table
 from fedactive.query import kernels
 from fedactive.query.kernels import (
+    best_of_each,
     draw,
     gradient_seeding,
     k_centre,
@@ -51,6 +52,15 @@ def test_top_orders_by_score_and_breaks_ties_at_random():
     assert top(torch.tensor([1.0, 3, 2]), 2, rng()).tolist() == [1, 2]
     firsts = {top(torch.zeros(4), 1, rng(seed)).item() for seed in range(30)}
     assert firsts == {0, 1, 2, 3}
+
+
+def test_the_best_of_each_cluster_come_before_the_second_best_of_any():
+    cluster, score = torch.tensor([0, 0, 1, 1, 1, 2]), torch.tensor([5.0, 4, 3, 2, 1, 0])
+    assert best_of_each(cluster, score, 5, rng()).tolist() == [0, 2, 5, 1, 3]
+    many = torch.rand(60, generator=rng())
+    for one_or_all in (torch.zeros(60, dtype=torch.long), torch.arange(60)):
+        assert torch.equal(best_of_each(one_or_all, many, 60, rng()), many.argsort(descending=True))
+    assert {best_of_each(cluster, 0 * score, 3, rng(seed))[2].item() for seed in range(40)} == set(range(6))
 
 
 def test_distances():
@@ -239,6 +249,12 @@ class TestGradientSeeding:
         z = torch.tensor([[[0.0], [2.0], [2.0], [2.0], [2.0], [3.0]]])
         second = [gradient_seeding(z, torch.ones(1, 6, 1), 2, rng(s))[0][1].item() for s in range(400)]
         assert second.count(0) / 400 == pytest.approx(9 / 13, abs=0.07)
+        small = [gradient_seeding(z / 1024, torch.ones(1, 6, 1), 2, rng(s))[0][1].item() for s in range(400)]
+        assert small == second  # the unit of length does not matter
+
+    def test_of_equal_gradients_each_is_chosen_once(self):
+        chosen, scores = gradient_seeding(torch.ones(1, 20, 3), torch.ones(1, 20, 2), 20, rng())
+        assert (sorted(chosen.tolist()), scores.tolist()) == (list(range(20)), [6] + [0] * 19)
 
 
 class TestKCentre:

@@ -145,6 +145,20 @@ class Tempered(Strategy):
         return Selection(chosen, torch.full(chosen.shape, self.temperature))
 
 
+def test_a_strategy_is_asked_only_for_what_it_says():
+    assert Tempered.needs_model
+    assert not Tempered.coordinated
+    assert Tempered.numbers == 0
+    assert Tempered().remembers == frozenset()
+
+
+def test_clients_keep_the_models_of_training_that_a_strategy_asks_for():
+    class Asks(Tempered):
+        needs = frozenset({"global", "epochs"})
+
+    assert Asks().remembers == {"epochs"}
+
+
 def test_an_option_may_be_a_number_or_a_truth(monkeypatch):
     monkeypatch.setitem(STRATEGIES.classes, "tempered", Tempered)
     assert make_strategy("tempered", "none") == Tempered(0.5, 3, True)

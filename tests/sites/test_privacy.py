@@ -51,6 +51,12 @@ def test_the_noise_has_its_size_and_is_new_each_time():
     assert (large["bn.running_var"] >= 0).all()
 
 
+def test_a_small_variance_is_sent_as_it_is():
+    small = ORIGIN | {"bn.running_var": torch.tensor([0.25, 0.0, 2.0, 1.0])}
+    sent = clip_and_noise(small, ORIGIN, Cover(clip=100.0))
+    assert torch.equal(sent["bn.running_var"], small["bn.running_var"])
+
+
 def test_each_number_of_the_noise_has_random_bits_of_its_own(monkeypatch):
     """So there is no seed that a coordinator could try out."""
     count = 10_000

@@ -4,6 +4,7 @@ import torch
 from scipy import stats
 
 from fedactive.query import Outputs, make_strategy
+from fedactive.query.strategies import auto
 from fedactive.query.strategies.auto import goes_by_margin, leave_one_out, mann_whitney
 
 
@@ -62,6 +63,24 @@ def test_margin_once_labels_are_no_surprise_or_mistakes_show_in_it(make_pool, la
     assert goes_by_margin(pool, "global") == (name == "margin")
     found = make_strategy("auto", "global").select(pool, 5, rng()).indices.tolist()
     assert found == make_strategy(name, "global").select(pool, 5, rng()).indices.tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "lead", "switched"),
+    [
+        (6, 18, 0.0, True),  # a quarter
+        (7, 17, 0.0, False),
+        (20, 20, 1.0, True),  # half, and all of these are less sure: by 5.4 standard errors
+        (17, 17, 1.0, False),  # by 4.98
+        (20, 20, -1.0, False),  # surer
+    ],
+)
+def test_the_switch_is_at_a_quarter_or_at_five_standard_errors(
+    make_pool, monkeypatch, wrong, right, lead, switched
+):
+    mistakes = torch.arange(wrong + right) < wrong
+    monkeypatch.setattr(auto, "leave_one_out", lambda *_: (torch.where(mistakes, 0.0, lead), mistakes))
+    assert goes_by_margin(client(make_pool, wrong + right, 1.0), "global") is switched
 
 
 def test_each_client_for_itself(make_pool):
