@@ -1,5 +1,6 @@
 """What a model is made of, as the layers' kernels see it, and why they leave others alone."""
 
+import resource
 import subprocess
 import sys
 
@@ -75,7 +76,7 @@ class Odd(Classifier):
         (lambda model, x: x.__setitem__(0, 0.0) or x, {}, "Tensor.__setitem__"),
         (lambda model, x: x if x.tolist() else -x, {}, "Tensor.tolist"),
         (lambda model, x: x if torch.equal(x, x) else -x, {}, "equal"),
-        (lambda model, x: x if x else -x, {}, "fails with zeros"),
+        (lambda model, x: x if x else -x, {}, "fails when it is tried"),
         (lambda model, x: x, {"kernel_size": 7, "padding": 3}, "a convolution 7x7 in 1 groups"),
         (lambda model, x: x, {"stride": 3}, "whose stride is above 2"),
         (lambda model, x: model.norm(x), {}, "a BatchNorm that does not follow a convolution"),
@@ -100,6 +101,13 @@ print(torch.equal(before, torch.get_rng_state()), "torch._dynamo" in sys.modules
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "False"]
+
+
+def test_large_images_cost_no_memory():
+    """With values the maps of this one would take 20 GB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert steps_of("resnet18", 1024)[0].shape.height == 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # in KiB
 
 
 def test_features_are_left_alone():

@@ -5,6 +5,7 @@ The result is a list of operations in order, or the reason why the layers' kerne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from fedactive.models.classifier import BatchNorm, Classifier
 
 ROWS = 2  # of the example batch
+SMALL = 3 * 64 * 64  # values of an image, of which a network's maps are no burden
 ABOUT = (torch.Size, torch.device, torch.dtype, int, str)  # what one may ask about a value, without using it
 ANSWERS = ("equal", "allclose", "item", "is_nonzero")  # depend on it, though they are not tensors
 
@@ -43,12 +45,13 @@ class Operation:
 
 def trace(model: Classifier, input_shape: tuple[int, ...]) -> list[Operation]:
     """List the model's operations; OtherLayerError if there is an unknown one. Value 0 is the image."""
+    # Tensors without values cost no memory, but make PyTorch import its compiler, which takes seconds.
+    device = "cpu" if math.prod(input_shape) <= SMALL else "meta"
     found = []
     for training in (True, False):
-        # With values: tensors that have none make PyTorch import its compiler, which takes seconds.
-        copy = deepcopy(model).cpu().train(training)
+        copy = deepcopy(model).to(device).train(training)
         recorder = Recorder(copy)
-        images = torch.zeros(ROWS, *input_shape)
+        images = torch.zeros(ROWS, *input_shape, device=device)
         recorder.number(images)
         try:
             with torch.random.fork_rng(devices=[]), torch.no_grad(), recorder:
@@ -56,7 +59,7 @@ def trace(model: Classifier, input_shape: tuple[int, ...]) -> list[Operation]:
         except OtherLayerError:
             raise
         except Exception as error:  # a model of somebody else's
-            raise OtherLayerError(f"something that fails with zeros as images: {error}") from error
+            raise OtherLayerError(f"something that fails when it is tried: {error}") from error
         ends = (recorder.numbers.get(id(z)), recorder.numbers.get(id(logits)))
         last = recorder.operations[-1] if recorder.operations else None
         if last is None or last.kind != "linear" or (last.sources[0], last.result) != ends:
