@@ -76,6 +76,7 @@ def test_pages_can_be_used_by_everybody(site, browse, guide, width, dark):
     check("sign in")
     ada.type("#token", "wrong")
     ada.click("main button")
+    ada.wait("document.querySelector('[role=alert]')")
     check("not signed in")
     assert not found, "\n".join(found)
 
