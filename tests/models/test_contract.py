@@ -72,6 +72,16 @@ def test_engines_agree_on_every_model(name, digits):
     assert_engines_agree(ModelSpec(name, (1, 8, 8), 10), digits, 0.1 if name in DEEP else 1e-3)
 
 
+def test_published_statistics_stay_on_every_engine(digits):
+    spec, recipe = ModelSpec("efficientnet_lite0", (1, 8, 8), 10, weights="pretrained"), Recipe(augment="none")
+    work = jobs(spec, digits)
+    assert_engines_agree(spec, digits, 0.01)
+    for engine in (SequentialEngine, BatchedEngine):
+        for job, result in zip(work, engine(spec, digits, recipe, CPU).train(work), strict=True):
+            moved = {name for name, value in result.weights.items() if not torch.equal(value, job.start[name])}
+            assert moved == {name for name, _ in spec.build().named_parameters()}
+
+
 def test_engines_agree_on_the_documents_transformer(vit, digits):
     check_model("vit")
     assert_engines_agree(vit, digits, 1e-3)

@@ -70,6 +70,7 @@ class BranchStack(Stack):
 
     def gradients(self) -> None:
         self.model.train()
+        self.after.copy_(self.statistics)  # for those that do not change
         images = self.batch.movedim(-1, 2)
         home = torch.cuda.current_stream() if self.streams else None
         for k, leaves in enumerate(self.leaves):

@@ -54,8 +54,13 @@ class BatchNorm(nn.BatchNorm2d):
     be empty: `present` (n,) says which rows count; None means all. The statistics after such a batch go to
     `mean_after` and `variance_after`, not into the running ones: compiled code must not overwrite what the
     backward pass may read again.
+
+    If it is `fixed`, it keeps the statistics that it begins with, and is a scale and a shift per channel. Those
+    of published weights come from millions of images. A batch of a few labels of a client that has only some
+    of the classes has others, and their mean over clients fits nobody.
     """
 
+    fixed: bool = False
     present: Tensor | None
     mean_after: Tensor | None
     variance_after: Tensor | None
@@ -73,9 +78,9 @@ class BatchNorm(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x)
-        if self.present is not None:
+        if self.present is not None and not self.fixed:
             return self.partial(x, self.present)
-        if x.numel() == x.shape[1]:
+        if self.fixed or x.numel() == x.shape[1]:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         return super().forward(x)
 

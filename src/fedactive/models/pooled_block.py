@@ -35,6 +35,7 @@ def use_pooled_block(x: Tensor, norm: BatchNorm) -> bool:
     return (
         len(x) * norm.num_features * x.shape[2] * x.shape[3] > VALUES
         and norm.training
+        and not norm.fixed
         and norm.present is None
         and x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")

@@ -10,7 +10,7 @@ from threading import Lock
 import torch
 
 from fedactive.errors import ConfigurationError
-from fedactive.models.classifier import Classifier
+from fedactive.models.classifier import BatchNorm, Classifier
 from fedactive.registry import MODELS
 
 DRAWING = Lock()  # for the thread that seeds: there is one global generator
@@ -37,7 +37,7 @@ class ModelSpec:
     input_shape: tuple[int, ...]
     classes: int
     options: str = ""
-    weights: str = "random"  # "pretrained": all but the head begin as published
+    weights: str = "random"  # "pretrained": all but the head begin as published, and BatchNorms are fixed
 
     def build(self, seed: int = 0) -> Classifier:
         """Build the model; what its constructor draws follows from the seed, the same in every process."""
@@ -48,7 +48,10 @@ class ModelSpec:
         options = MODELS.all_options(self.name, self.options)
         with seed_generators(seed):
             model: Classifier = cls(self.input_shape, self.classes, **options)
-            return model
+        for part in model.modules():
+            if isinstance(part, BatchNorm):
+                part.fixed = self.weights == "pretrained"
+        return model
 
     def initial_weights(self, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """Draw weights and buffers that follow from the generator's seed; of a pretrained model the head."""

@@ -89,6 +89,14 @@ def test_other_layers_are_named(more, settings, reason):
         network_of(model, (3, 8, 8))
 
 
+def test_batchnorm_with_fixed_statistics_is_another_layer():
+    model = ModelSpec("cnn4", (3, 8, 8), 10).build()
+    network_of(model, (3, 8, 8))
+    model.blocks[1].norm.fixed = True
+    with pytest.raises(OtherLayerError, match="a BatchNorm with its own settings"):
+        network_of(model, (3, 8, 8))
+
+
 def test_reading_a_network_draws_no_random_numbers_and_does_not_load_the_compiler():
     """The compiler takes seconds to import, and known layers do not need it."""
     code = """

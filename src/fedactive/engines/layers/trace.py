@@ -106,7 +106,8 @@ class Recorder(TorchFunctionMode):
     def leave(self, name: str, part: BatchNorm) -> Callable[..., None]:
         def note(_: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
             self.inside = False
-            if type(part) is not BatchNorm or (part.eps, part.momentum, part.affine) != (1e-5, 0.1, True):
+            usual = (part.eps, part.momentum, part.affine, part.fixed) == (1e-5, 0.1, True, False)
+            if type(part) is not BatchNorm or not usual:
                 raise OtherLayerError("a BatchNorm with its own settings")
             self.note("norm", inputs, output, (name,))
 
