@@ -366,6 +366,23 @@ def test_clients_agree_on_a_mean_once(federation, monkeypatch):
     assert one.samples.tolist() == phase.queries[0].samples.tolist()
 
 
+def test_clients_may_agree_anew_in_each_round_and_before_there_is_a_model(federation, monkeypatch):
+    clients, engine, server = federation(strategy="auto", first="auto")
+    seen = []
+    choose = STRATEGIES["auto"].choose
+
+    def look(self, pools, counts, rngs):
+        seen.append([pool.agreed.tolist() for pool in pools])
+        return choose(self, pools, counts, rngs)
+
+    monkeypatch.setattr(STRATEGIES["auto"], "choose", look)
+    for al_round, weights in ((1, None), (2, server.weights)):
+        told = [client.summarise(engine, al_round, weights) for client in clients]
+        assert query_together(clients, engine, al_round, weights).agreed is None  # nothing to keep
+        assert seen[-1] == [pytest.approx(average(told))] * 3
+    assert seen[0][0] != seen[1][0]
+
+
 def test_who_has_nothing_to_say_does_not_count():
     assert average([[1.0, 2.0], None, [3.0, 6.0]]) == [2.0, 4.0]
     assert average([None, None]) is None

@@ -86,9 +86,7 @@ class Client:
 
     @property
     def strategy(self) -> Strategy:
-        return make_strategy(
-            self.experiment.strategy, self.experiment.selector, self.experiment.strategy_options
-        )
+        return chooser(self.experiment, has_model=True)
 
     def query(
         self, engine: Engine, al_round: int, weights: Weights | None, agreed: list[float] | None = None
@@ -96,11 +94,12 @@ class Client:
         """Choose samples to label, with the global model and the client's own models."""
         return query_together([self], engine, al_round, weights, agreed)
 
-    def summarise(self, engine: Engine, al_round: int, weights: Weights) -> list[float] | None:
+    def summarise(self, engine: Engine, al_round: int, weights: Weights | None) -> list[float] | None:
         """Return what the strategy has the client say of itself; None if it has nothing to say."""
-        models = train_models([self], engine, self.strategy, al_round, weights)
-        (pool,) = make_pools([self], engine, models, self.strategy, al_round)
-        return summary_of(self.strategy, pool)
+        strategy = chooser(self.experiment, weights is not None)
+        models = train_models([self], engine, strategy, al_round, weights or before_training(engine))
+        (pool,) = make_pools([self], engine, models, strategy, al_round)
+        return summary_of(strategy, pool)
 
     def train(self, engine: Engine, server: Server, al_round: int, fl_round: int) -> Update:
         """Train locally for one FL round."""
@@ -198,15 +197,15 @@ def query_together(
 ) -> QueryPhase:
     """Choose samples for these clients to label, with the global model `weights` and their own models.
 
-    In AL round 1 there is none: what was drawn at random, or what a strategy finds that needs no model.
+    In AL round 1 there is none: what was drawn at random, or what a strategy finds that needs no model. With
+    published weights it sees what these make of the samples.
     """
     e, seconds = clients[0].experiment, dict[str, float]()
     if weights is None and e.first == "random":
         return QueryPhase([Query(k, c.first, torch.zeros(len(c.first))) for k, c in enumerate(clients)])
-    if weights is None:
-        strategy, weights = make_strategy(e.first, "global"), before_training(engine)
-    else:
-        strategy = clients[0].strategy
+    strategy = chooser(e, weights is not None)
+    lasting = weights is not None and not strategy.tells_each_round
+    weights = before_training(engine) if weights is None else weights
     with engine.time_phase(LOCAL_ONLY_TRAINING, seconds):
         models = train_models(clients, engine, strategy, al_round, weights)
     with engine.time_phase(SCORING, seconds):
@@ -223,7 +222,14 @@ def query_together(
             queries.append(Query(k, client.unlabelled[c.indices.cpu()], c.scores.cpu()))
     with engine.time_phase("local-only evaluation", seconds):
         evaluations = [engine.evaluate(local) for local in models.get("local", [])]
-    return QueryPhase(queries, evaluations, seconds, agreed)
+    return QueryPhase(queries, evaluations, seconds, agreed if lasting else None)
+
+
+def chooser(e: Experiment, has_model: bool) -> Strategy:
+    """Return the strategy that queries where there is a global model, or before there is one."""
+    if not has_model:
+        return make_strategy(e.first, "global")
+    return make_strategy(e.strategy, e.selector, e.strategy_options)
 
 
 def before_training(engine: Engine) -> Weights:

@@ -46,7 +46,7 @@ class QueryPhase:
     queries: list[Query]
     local_only: list[Evaluation] = field(default_factory=list)  # the clients' local-only models, if trained
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
-    agreed: list[float] | None = None  # the mean of what clients say of themselves (`Strategy.summarise`)
+    agreed: list[float] | None = None  # the mean of what clients say of themselves, if it stays as it is
 
 
 def average(told: Iterable[list[float] | None]) -> list[float] | None:

@@ -173,6 +173,8 @@ def make_pools(
             agreed=None if agreed is None else torch.tensor(agreed, dtype=torch.float64),
             inputs=lambda positions: images[unlabelled[k][positions.to(unlabelled[k].device)]],
             infer=lambda model, inputs: infer(k, model, inputs),
+            client=clients[k].number,
+            clients=clients[k].experiment.clients,
         )
 
     for model in strategy.needs - COMMITTEES.keys():  # before the selection, whose time is its own

@@ -73,12 +73,17 @@ def test_engines_agree_on_every_model(name, digits):
 
 
 def test_published_statistics_stay_on_every_engine(digits):
-    spec, recipe = ModelSpec("efficientnet_lite0", (1, 8, 8), 10, weights="pretrained"), Recipe(augment="none")
+    spec, recipe = (
+        ModelSpec("efficientnet_lite0", (1, 8, 8), 10, weights="pretrained"),
+        Recipe(augment="none"),
+    )
     work = jobs(spec, digits)
     assert_engines_agree(spec, digits, 0.01)
     for engine in (SequentialEngine, BatchedEngine):
         for job, result in zip(work, engine(spec, digits, recipe, CPU).train(work), strict=True):
-            moved = {name for name, value in result.weights.items() if not torch.equal(value, job.start[name])}
+            moved = {
+                name for name, value in result.weights.items() if not torch.equal(value, job.start[name])
+            }
             assert moved == {name for name, _ in spec.build().named_parameters()}
 
 

@@ -171,7 +171,8 @@ def travels(cls: Any) -> str:
         return "clients send sums and counts of clusters, which the server adds up"
     if cls.numbers:
         told = "one number" if cls.numbers == 1 else f"{cls.numbers} numbers"
-        return f"each client tells {told} once in a run; the server gives back the mean over clients"
+        when = "at each query" if cls.tells_each_round else "once in a run"
+        return f"each client tells {told} {when}; the server gives back the mean over clients"
     return "nothing leaves a client for its query"
 
 

@@ -76,7 +76,7 @@ class FlowerSimulation(Simulation):
             [Query(k, q.samples, q.scores) for k, phase in enumerate(phases) for q in phase.queries],
             [evaluation for phase in phases for evaluation in phase.local_only],
             seconds,
-            agreed,
+            None if strategy.tells_each_round else agreed,
         )
 
     def train(

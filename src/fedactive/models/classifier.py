@@ -55,9 +55,9 @@ class BatchNorm(nn.BatchNorm2d):
     `mean_after` and `variance_after`, not into the running ones: compiled code must not overwrite what the
     backward pass may read again.
 
-    If it is `fixed`, it keeps the statistics that it begins with, and is a scale and a shift per channel. Those
-    of published weights come from millions of images. A batch of a few labels of a client that has only some
-    of the classes has others, and their mean over clients fits nobody.
+    If it is `fixed`, it keeps the statistics that it begins with, and is a scale and a shift per channel.
+    Those of published weights come from millions of images. A batch of a few labels of a client that has only
+    some of the classes has others, and their mean over clients fits nobody.
     """
 
     fixed: bool = False

@@ -60,6 +60,8 @@ class Pool:
         agreed: Tensor | None = None,
         inputs: Callable[[Tensor], Tensor] | None = None,
         infer: Callable[[str, Tensor], Outputs] | None = None,
+        client: int = 0,
+        clients: int = 1,
     ) -> None:
         self.size = size  # unlabelled samples
         self.classes = classes
@@ -76,6 +78,8 @@ class Pool:
         self.inputs: Callable[[Tensor], Tensor] = inputs or _no_inputs
         # Outputs of the model of that name on inputs that the strategy has changed, such as mirrored images.
         self.infer: Callable[[str, Tensor], Outputs] = infer or _no_inputs
+        self.client = client  # its number, from 0
+        self.clients = clients  # how many there are
 
     def __len__(self) -> int:
         return self.size

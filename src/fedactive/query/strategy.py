@@ -52,8 +52,10 @@ class Strategy(ABC):
     needs_model: ClassVar[bool] = True
     # True if clients agree on a choice through the server: then the others' pools matter, too.
     coordinated: ClassVar[bool] = False
-    # How many numbers each client tells the server, once in a run (see `summarise`).
+    # How many numbers each client tells the server (see `summarise`).
     numbers: ClassVar[int] = 0
+    # True: at every query. False: at the first one with a model, and the mean then stays what it is.
+    tells_each_round: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -68,8 +70,8 @@ class Strategy(ABC):
     def summarise(self, pool: Pool) -> Tensor | None:
         """Return `numbers` values that say something of this client; None if it has nothing to say.
 
-        They leave the client. At the first query with a model the server takes the mean over all clients,
-        each with the same weight, and from then on every pool has it as `agreed`.
+        They leave the client. The server takes the mean over all clients, each with the same weight, and
+        every pool has it as `agreed`.
         """
         return None
 

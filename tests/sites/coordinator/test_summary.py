@@ -60,6 +60,21 @@ def test_sites_are_asked_once_and_all_are_told_the_mean(small, tmp_path):
     assert lab.agreed == pytest.approx(told[-1], rel=1e-4)
 
 
+def test_sites_may_be_asked_in_each_round_and_before_there_is_a_model(small, tmp_path):
+    experiment, transport, run = run_with(small, tmp_path, strategy="auto", first="auto", rounds=2)
+    result = run()
+    assert [(k, r.al_round) for k, r in asked(transport, "summary")] == [
+        (k, r) for r in (1, 2) for k in range(3)
+    ]
+    told = {r.al_round: r.settings["agreed"] for _, r in asked(transport, "query")}
+    decided = json.loads((result.folder / "field.json").read_text())
+    assert told == {1: decided["agreed 1"], 2: decided["agreed 2"]}
+    assert {len(mean) for mean in told.values()} == {16}
+    assert told[1] != told[2]
+    assert read_checkpoint(result.folder / "checkpoint.pt").agreed is None
+    assert result.accuracy.tolist() == laboratory.run(experiment).accuracy.tolist()
+
+
 def test_a_site_that_sends_nonsense_is_asked_again_and_nothing_of_it_counts(small, tmp_path):
     _, transport, run = run_with(small, tmp_path)
     spoiled = [math.nan]

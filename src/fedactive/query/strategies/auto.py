@@ -12,6 +12,8 @@ by `margin` as soon as one of these holds:
 No count of labels is set: where classes are easily told apart the switch comes by 1, where they are not by 2.
 A switch too early costs more than one too late, hence 5 and not 2. Clients switch one by one. The numbers
 were chosen on CIFAR-10 and PathMNIST with a pretrained backbone; see docs/FEW-LABELS.md.
+
+Clients that are alike share out what MaxHerding would choose for all of them (`query/alike.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedactive.query.alike import DIRECTIONS, along, for_all, is_alike, own_part
 from fedactive.query.pool import Pool
 from fedactive.query.strategies.margin import Margin
 from fedactive.query.strategies.maxherding import MaxHerding
@@ -44,6 +47,12 @@ class Auto(BatchedStrategy, OneModelStrategy):
     summary = "samples that stand for many while labels are few, then uncertain ones; each client decides"
     paper = "-"
     needs_model = False  # without labels it is MaxHerding
+    numbers = DIRECTIONS
+    tells_each_round = True  # the model, and with it where samples lie, is another in each AL round
+
+    def summarise(self, pool: Pool) -> Tensor | None:
+        comparable = self.selector == "global" and len(pool) > 0
+        return along(all_points(pool)).mean(0) if comparable else None
 
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
@@ -52,13 +61,36 @@ class Auto(BatchedStrategy, OneModelStrategy):
         chosen: dict[int, Selection] = {}
         few = [k for k, switched in enumerate(unsure) if not switched]
         if few:
-            herding = MaxHerding(self.selector)
-            some = herding.choose([pools[k] for k in few], [counts[k] for k in few], [rngs[k] for k in few])
+            some = self.herd([pools[k] for k in few], [counts[k] for k in few], [rngs[k] for k in few])
             chosen |= dict(zip(few, some, strict=True))
         for k, switched in enumerate(unsure):
             if switched:
                 chosen[k] = Margin(self.selector).select(pools[k], counts[k], rngs[k])
         return [chosen[k] for k in range(len(pools))]
+
+    def herd(
+        self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
+    ) -> list[Selection]:
+        """Choose by MaxHerding; clients that are alike choose for all, and keep their part."""
+        wanted = list(counts)
+        for k, pool in enumerate(pools):
+            if pool.agreed is not None and is_alike(all_points(pool), pool.agreed):
+                wanted[k] = for_all(counts[k], pool.clients, len(pool))
+        selections = []
+        found = MaxHerding(self.selector).choose(pools, wanted, rngs)
+        for pool, count, made in zip(pools, counts, found, strict=True):
+            if len(made.indices) > count:
+                x = F.normalize(pool.unlabelled(self.selector).embeddings[made.indices])
+                own = own_part(x, count, pool.client, pool.clients)
+                made = Selection(made.indices[own], made.scores[own])
+            selections.append(made)
+        return selections
+
+
+def all_points(pool: Pool) -> Tensor:
+    """Return the embeddings of all samples, by the global model, of length 1."""
+    parts = [pool.unlabelled("global").embeddings, pool.labelled("global").embeddings]
+    return F.normalize(torch.cat(parts))
 
 
 def goes_by_margin(pool: Pool, model: str) -> bool:

@@ -21,7 +21,6 @@ from fedactive.evaluation import Evaluation
 from fedactive.federated.algorithm import Server, Update, make_algorithm
 from fedactive.federated.weights import Weights
 from fedactive.federation import Kept, Query, QueryPhase
-from fedactive.query import make_strategy
 from fedactive.randomness import Randomness
 from fedactive.sites.coordinator.best_model import BestModel
 from fedactive.sites.coordinator.checks import (
@@ -39,7 +38,7 @@ from fedactive.sites.coordinator.correspondence import Correspondence, keep_look
 from fedactive.sites.coordinator.journal import Journal
 from fedactive.sites.coordinator.plan import FieldPlan
 from fedactive.sites.coordinator.status import Activity, Phase
-from fedactive.sites.coordinator.summary import agree
+from fedactive.sites.coordinator.summary import LASTING, agree
 from fedactive.sites.messages import Reply, Transport
 from fedactive.sites.moments import FEWEST, standardisation_of, to_text
 
@@ -61,7 +60,6 @@ class Sites:
         self.sites = Correspondence(plan, transport, journal)
         self.clients = e.clients
         self.randomness = Randomness(e.seed)
-        self.numbers = make_strategy(e.strategy, e.selector, e.strategy_options).numbers
         self.algorithm = make_algorithm(e.algorithm, e.algorithm_options)
         self.spec = plan.spec
         self.parameters = [name for name, _ in self.spec.build().named_parameters()]
@@ -119,8 +117,7 @@ class Sites:
         deadline = self.journal.deadline(al_round, rules.deadline * 3600)
         # A clock that is set meanwhile neither ends the round nor prolongs it.
         left = math.inf if deadline is None else min(deadline - time.time(), rules.deadline * 3600)
-        if weights is not None:
-            agreed = agree(self, al_round, weights, begun + left)
+        agreed = agree(self, al_round, weights, begun + left)
         asked: dict[int, LabelCounts] = {}
         local_only: dict[int, Evaluation] = {}
 
@@ -171,7 +168,7 @@ class Sites:
             [Query(k, torch.full((count,), HIDDEN), torch.zeros(count)) for k, count in gained.items()],
             [local_only[k] for k in sorted(local_only)] if len(local_only) == self.clients else [],
             {"query and labelling": time.monotonic() - begun},
-            agreed,
+            self.journal.agreed(LASTING),
         )
 
     def labelling_is_over(self, asked: Mapping[int, LabelCounts], late: bool) -> bool:

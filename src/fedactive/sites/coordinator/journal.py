@@ -87,13 +87,15 @@ class Journal:
         for number, count in enumerate(images):
             self.update_site(number, images=count)
 
-    @property
-    def agreed(self) -> list[float] | None:
-        """The mean of what sites said of themselves for the strategy; None if none had anything to say."""
-        return self.decided.get("agreed")
+    def agreed(self, name: str) -> list[float] | None:
+        """Return the mean of what sites said of themselves; None if they did not, or had nothing to say.
 
-    def agree(self, mean: list[float] | None) -> None:
-        self.decided["agreed"] = mean
+        `name` tells for which query, or that it is for all.
+        """
+        return self.decided.get(name)
+
+    def agree(self, name: str, mean: list[float] | None) -> None:
+        self.decided[name] = mean
         self.write_decided()
 
     def deadline(self, al_round: int, seconds: float) -> float | None:

@@ -155,10 +155,11 @@ class SiteRun:
         self.queries.open_missing()
         return query
 
-    def summarise(self, al_round: int, weights: Weights) -> list[float] | None:
+    def summarise(self, al_round: int, weights: Weights | None) -> list[float] | None:
         """Return what the strategy has the site say of itself before this round's query."""
         self.recall(al_round - 1, self.rows, own={})
-        return self.client.summarise(self.engine, al_round, to_device(weights, self.engine.device))
+        there = to_device(weights, self.engine.device) if weights else None
+        return self.client.summarise(self.engine, al_round, there)
 
     def guesses(self, weights: Weights, samples: Tensor) -> list[tuple[int, float]]:
         """Return the global model's class for each image, and its probability, for people who ask."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedactive import __version__
+from fedactive.client import chooser
 from fedactive.data.catalog import DatasetCard
 from fedactive.data.own_features import scaled
 from fedactive.errors import UserError
@@ -118,8 +119,9 @@ class Trainer:
 
     def summary(self, request: Request) -> Reply:
         run = self.open_for_choice(request)
-        require_fitting(request.weights, run)
-        told = run.summarise(request.al_round, request.weights)
+        if request.weights:  # none in the first round
+            require_fitting(request.weights, run)
+        told = run.summarise(request.al_round, request.weights or None)
         return Reply({} if told is None else {"summary": told})
 
     def query(self, request: Request) -> Reply:
@@ -261,7 +263,8 @@ def require_fitting(weights: Weights, run: SiteRun) -> None:
 
 def read_agreed(request: Request, run: SiteRun) -> list[float] | None:
     """Return the mean of what sites said of themselves; None if the strategy does not ask for it."""
-    agreed, numbers = request.settings.get("agreed"), run.client.strategy.numbers
+    agreed = request.settings.get("agreed")
+    numbers = chooser(run.client.experiment, bool(request.weights)).numbers
     if agreed is None or not numbers:
         return None
     values = [float(value) for value in agreed]
