@@ -56,6 +56,8 @@ def test_a_client_tells_the_mean_of_its_samples_along_directions_that_are_the_sa
     assert summary_of(AUTO, pool) == pytest.approx((points(pool) @ directions(8)).mean(0).tolist(), abs=1e-6)
     assert directions(8).shape == (8, AUTO.numbers)
     assert summary_of(make_strategy("auto", "local"), pool) is None  # models of clients do not compare
+    assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 5, 1))) is not None
+    assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 4, 1))) is None  # that would tell too much of each
 
 
 @pytest.mark.parametrize(("shares", "alike"), [(EQUAL, True), (APART, False)])

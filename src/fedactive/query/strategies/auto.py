@@ -37,6 +37,7 @@ PENALTY = 1.0
 STANDARD_ERRORS = 5.0
 SURPRISE = 1 / 4
 ENOUGH = 24  # predictions
+FEWEST = 5  # samples of which a client tells the mean
 
 
 @final
@@ -51,8 +52,10 @@ class Auto(BatchedStrategy, OneModelStrategy):
     tells_each_round = True  # the model, and with it where samples lie, is another in each AL round
 
     def summarise(self, pool: Pool) -> Tensor | None:
-        comparable = self.selector == "global" and len(pool) > 0
-        return along(all_points(pool)).mean(0) if comparable else None
+        if self.selector != "global":  # clients' own models do not compare
+            return None
+        x = all_points(pool)
+        return along(x).mean(0) if len(x) >= FEWEST else None
 
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
