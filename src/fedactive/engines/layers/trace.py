@@ -23,7 +23,8 @@ from fedactive.models.spec import seed_generators
 ROWS = 2  # of the example batch
 SMALL = 3 * 64 * 64  # values of an image, of which a network's maps are no burden
 ABOUT = (torch.Size, torch.device, torch.dtype, int, str)  # what one may ask about a value, without using it
-ANSWERS = ("equal", "allclose", "item", "is_nonzero")  # depend on it, though they are not tensors
+# What depends on the value, though the answer is no tensor.
+ANSWERS = ("equal", "allclose", "item", "is_nonzero", "__contains__", "__repr__", "__format__")
 
 
 class OtherLayerError(Exception):
