@@ -86,8 +86,13 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
         ("pass", 0, ""),
         ("sys.exit()", 0, ""),
         ("sys.exit(3)", 3, ""),
+        ("sys.exit(-1)", 255, ""),
+        ("sys.exit(2**40 + 3)", 3, ""),
         ("sys.exit('no')", 1, "no"),
+        ("sys.exit(OSError('no', 'file'))", 1, "[Errno no] file"),
+        ("sys.exit(2.5)", 1, "2.5"),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
         ("os.close(1)", NOT_WRITTEN, ""),
     ],
 )
@@ -99,3 +104,35 @@ def test_a_copy_of_a_process_ends_as_python_does(end, code, said):
     assert done.returncode == code
     assert done.stdout == ("" if code == NOT_WRITTEN else "printed from a thread registered ")
     assert (done.stderr.splitlines() or [""])[-1] == said
+
+
+INTERRUPTED = """
+import atexit, os, signal, sys, threading, time
+from fedactive.children import run_to_the_end
+
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.3)
+
+def main():
+    print("printed", end=" ")
+    atexit.register(print, "registered", end=" ")
+    {step}
+
+if os.fork() == 0:
+    try:
+        run_to_the_end(main)
+    finally:
+        os.write(1, b"and went on")
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.parametrize("step", ["threading.Thread(target=interrupt).start()", "atexit.register(interrupt)"])
+def test_a_copy_that_is_interrupted_at_its_end_goes_on_with_it(step):
+    """Or it would go on where the process went on of which it is a copy."""
+    command = [sys.executable, "-c", INTERRUPTED.format(step=step)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "printed registered ")

@@ -14,7 +14,7 @@ import fedactive
 
 PACKAGE = Path(fedactive.__file__).parent
 
-BASE = {"errors", "children", "imports", "files", "options", "registry", "randomness"}
+BASE = {"errors", "children", "quick_imports", "files", "options", "registry", "randomness"}
 CORE = BASE | {"data", "models", "backbones", "experiment", "federated", "query", "evaluation", "engines"}
 LOOP = CORE | {"memory", "federation", "pools", "client", "record", "progress", "loop"}
 
@@ -22,7 +22,7 @@ LOOP = CORE | {"memory", "federation", "pools", "client", "record", "progress", 
 ROOMS = {
     "errors": set(),
     "children": set(),
-    "imports": set(),
+    "quick_imports": set(),
     "randomness": set(),
     "files": {"errors"},
     "options": {"errors", "files"},

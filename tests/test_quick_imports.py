@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from fedactive.imports import quick_imports
+from fedactive.quick_imports import quick_imports
 
 PROGRAM = """
 import gc
-from fedactive.imports import quick_imports
+from fedactive.quick_imports import quick_imports
 
 gc.collect()
 searches = []

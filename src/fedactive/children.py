@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+INTERRUPTED = 130  # the exit code that a shell tells of a Python that Ctrl-C has ended
 NOT_WRITTEN = 120  # the exit code of Python where the last of its output cannot be written
 
 
@@ -25,27 +26,49 @@ def environment_of_a_child(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_to_the_end(main: Callable[[], object]) -> NoReturn:
-    """Be the process of this program, in a copy of a process, and end as Python does.
+    """Be the process of this program, in a copy of a process, and end as Python does, whatever signals come.
 
     Only that nothing in memory is taken apart: with PyTorch that is 0.2 s of work, as all the pages that are
-    touched have to be copied first.
+    touched have to be copied first. So what is buffered in a file that nobody has closed is lost.
     """
     code = 1
     try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
-        atexit._run_exitfuncs()
+        code = exit_code(main)
+    finally:  # one in the other: a signal that interrupts one of these steps does not keep the next from it
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            code = code or NOT_WRITTEN
-        os._exit(code)
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            try:
+                atexit._run_exitfuncs()
+            finally:
+                try:
+                    code = code if flush() else code or NOT_WRITTEN
+                finally:
+                    os._exit(code & 0xFF)  # of which a system keeps no more
+
+
+def exit_code(main: Callable[[], object]) -> int:
+    """Run the program, print what ended it early, and return its exit code."""
+    try:
+        main()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        sys.excepthook(*sys.exc_info())
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def flush() -> bool:
+    """Write what was printed; return whether that was possible."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return False
+    return True

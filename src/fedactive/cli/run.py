@@ -24,8 +24,8 @@ from fedactive.cli.options import (
 )
 from fedactive.experiment import Experiment, parse_toml
 from fedactive.files import quote
-from fedactive.imports import quick_imports
 from fedactive.methods import merge
+from fedactive.quick_imports import quick_imports
 
 app = typer.Typer()
 

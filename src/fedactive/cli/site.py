@@ -17,7 +17,7 @@ import typer
 from fedactive.cli.field import SitesGroup, prepare_to_serve
 from fedactive.cli.options import example
 from fedactive.errors import ConfigurationError
-from fedactive.imports import quick_imports
+from fedactive.quick_imports import quick_imports
 
 app = typer.Typer(
     help="Take part with images that stay here.",

@@ -200,7 +200,7 @@ class Stack(ABC):
         return 1
 
     def make_steps(self, count: int) -> None:
-        """Make the first steps of `rows`, as many as are recorded as one, or a single one."""
+        """Make the first `count` steps in `rows`: one, or as many as `steps_at_once` says."""
         assert count == 1
         self.fetch()
         self.lessons.prepare(self.batch, Row(self.row, self.recipe).code, self.targets)

@@ -10,7 +10,6 @@ input closes it ends, and its runs with it.
 
 from __future__ import annotations
 
-import gc
 import os
 import runpy
 import select
@@ -23,16 +22,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from fedactive.children import run_to_the_end
+from fedactive.quick_imports import quick_imports
 from fedactive.sweep.lifeline import LIFELINE
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at which runs have ended
 
 
 def main(plugins: Sequence[str]) -> None:
-    gc.disable()  # there is no garbage yet, and much to look through
-    import_module("fedactive.laboratory.run")  # with all that a run needs
-    gc.freeze()  # what is never looked at is never copied
-    gc.enable()
+    with quick_imports():  # what is never searched is never copied
+        import_module("fedactive.laboratory.run")  # with all that a run needs
     running: dict[int, str] = {}  # the configuration file of each process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runs as well
     signal.signal(signal.SIGTERM, lambda *_: end(running))

@@ -1,6 +1,7 @@
-"""Find out what a model is made of, by running it once on tensors without values.
+"""Find out what a model is made of, by running it on an example, in training and in evaluation.
 
-The result is a list of operations in order, or the reason why the layers' kernels cannot run the model.
+The result is a list of operations in order, or the reason why the layers' kernels cannot run the model. The
+example has values where images are small; large ones have none, so that they cost no memory.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from fedactive.models.classifier import BatchNorm, Classifier
+from fedactive.models.spec import seed_generators
 
 ROWS = 2  # of the example batch
 SMALL = 3 * 64 * 64  # values of an image, of which a network's maps are no burden
 ABOUT = (torch.Size, torch.device, torch.dtype, int, str)  # what one may ask about a value, without using it
-ANSWERS = ("equal", "allclose", "item", "is_nonzero")  # depend on it, though they are not tensors
+# What depends on the value, though the answer is no tensor.
+ANSWERS = ("equal", "allclose", "item", "is_nonzero", "__contains__", "__repr__", "__format__")
 
 
 class OtherLayerError(Exception):
@@ -54,7 +57,7 @@ def trace(model: Classifier, input_shape: tuple[int, ...]) -> list[Operation]:
         images = torch.zeros(ROWS, *input_shape, device=device)
         recorder.number(images)
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad(), recorder:
+            with seed_generators(0), torch.no_grad(), recorder:
                 logits, z = copy(images)
         except OtherLayerError:
             raise

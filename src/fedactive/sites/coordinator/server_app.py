@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from fedactive.imports import quick_imports
+from fedactive.quick_imports import quick_imports
 
 with quick_imports():
     from flwr.app import Context

@@ -19,14 +19,12 @@ LARGEST_LOG = 4 * 2**20  # bytes
 
 # The program ends when we do, even if we are killed: in good order, or by force if it hangs.
 PROGRAM = """
-import gc
-gc.disable()  # there is no garbage yet, and much to look through
-import logging, os, signal, sys, threading, time, traceback
-from flwr.common.logger import update_console_handler
-from {module} import flower_{name}
-from fedactive.sites.flower import layers, pace
-gc.freeze()
-gc.enable()
+from fedactive.quick_imports import quick_imports
+with quick_imports():
+    import logging, os, signal, sys, threading, time, traceback
+    from flwr.common.logger import update_console_handler
+    from {module} import flower_{name}
+    from fedactive.sites.flower import layers, pace
 
 logging.Formatter.default_time_format = "%Y-%m-%dT%H:%M:%S%z"
 logging.Formatter.default_msec_format = None
