@@ -53,6 +53,7 @@ class Client:
     pool: Tensor  # all samples it may ask for, in ascending order
     first: Tensor  # labelled in AL round 1, before there is a model
     budgets: Sequence[int]  # labels by AL round; the last is that of all later ones
+    clients: int = 1  # how many take part, with this one
     withdrawn: Tensor = field(default_factory=NO_SAMPLES.clone)  # annotators skipped them; not queried again
     labelled: Tensor = field(default_factory=NO_SAMPLES.clone)  # D_k, in the order of labelling
     labels: Tensor = field(default_factory=NO_SAMPLES.clone)  # of `labelled`, in the same order
@@ -211,7 +212,7 @@ def query_together(
     with engine.time_phase(SCORING, seconds):
         pools = make_pools(clients, engine, models, strategy, al_round, agreed)
     with engine.time_phase(SELECTION, seconds):
-        if strategy.numbers and agreed is None:
+        if strategy.numbers and agreed is None and len(clients) == clients[0].clients:  # all are here
             agreed = agree(strategy, pools)
         rngs = [Randomness(e.seed).torch("strategy", al_round, client.number) for client in clients]
         budget = budget_in(clients[0].budgets, al_round)

@@ -174,7 +174,7 @@ def make_pools(
             inputs=lambda positions: images[unlabelled[k][positions.to(unlabelled[k].device)]],
             infer=lambda model, inputs: infer(k, model, inputs),
             client=clients[k].number,
-            clients=clients[k].experiment.clients,
+            clients=clients[k].clients,
         )
 
     for model in strategy.needs - COMMITTEES.keys():  # before the selection, whose time is its own

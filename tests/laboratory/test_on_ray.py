@@ -90,12 +90,13 @@ sizes = []
 
 
 @needs_ray
-@pytest.mark.parametrize("strategy", ["tmfal", "chase", "fairfal"])
+@pytest.mark.parametrize("strategy", ["tmfal", "chase", "fairfal", "auto"])
 def test_what_clients_remember_and_say_goes_to_workers_and_back(small, tmp_path, monkeypatch, strategy):
     """The same run, and no memory travels to where a client only trains."""
     from fedactive.laboratory import on_ray
 
     settings = {"strategy": strategy, "rounds": 3, "fl_rounds": 4, "local_epochs": 2, "participation": 0.7}
+    settings["alpha"] = 100.0  # so that clients are alike
     here = small(**settings)
     there = small(**settings, federation="flower-simulation", runs_dir=tmp_path / "there")
 
@@ -107,10 +108,11 @@ def test_what_clients_remember_and_say_goes_to_workers_and_back(small, tmp_path,
     sizes.clear()
     far, near = laboratory.run(there), laboratory.run(here)
     pd.testing.assert_frame_equal(far.selections, near.selections, check_exact=True)
-    assert len(sizes) == 3 * 4 + 2 + (strategy == "fairfal")  # trainings, queries, one summary
+    summaries = {"fairfal": 1, "auto": 2}.get(strategy, 0)  # once in a run, or in each round with a model
+    assert len(sizes) == 3 * 4 + 2 + summaries  # trainings, queries
     trainings = sizes[:4] + sizes[-4:]
     assert max(trainings) < 1000
-    assert (max(sizes) > 10_000) == (strategy != "fairfal")
+    assert (max(sizes) > 10_000) == (strategy in ("tmfal", "chase"))
 
 
 def test_a_worker_has_what_an_objective_needs(small, digits):

@@ -55,7 +55,6 @@ def test_a_client_tells_the_mean_of_its_samples_along_directions_that_are_the_sa
     pool = pool_of(blobs(EQUAL[0], 50, 1))
     assert summary_of(AUTO, pool) == pytest.approx((points(pool) @ directions(8)).mean(0).tolist(), abs=1e-6)
     assert directions(8).shape == (8, AUTO.numbers)
-    assert summary_of(make_strategy("auto", "local"), pool) is None  # models of clients do not compare
     assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 5, 1))) is not None
     assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 4, 1))) is None  # that would tell too much of each
 
@@ -63,17 +62,25 @@ def test_a_client_tells_the_mean_of_its_samples_along_directions_that_are_the_sa
 @pytest.mark.parametrize(("shares", "alike"), [(EQUAL, True), (APART, False)])
 @pytest.mark.parametrize("n", [10, 400])
 def test_who_is_alike(shares, alike, n):
-    assert [is_alike(points(pool), pool.agreed) for pool in clients(shares, n)] == [alike] * 4
+    assert [is_alike(points(pool), pool.agreed, 4) for pool in clients(shares, n)] == [alike] * 4
 
 
-def test_how_far_off_a_client_may_be():
+@pytest.mark.parametrize("clients", [2, 10])
+def test_how_far_the_others_may_be(clients):
     x = F.normalize(torch.randn(200, 8, generator=rng()))
     places = along(x)
-    off = ((0.02 + 1 / 200) * places.var(0).sum()).sqrt()
-    towards = F.normalize(torch.ones(16), dim=0)
-    assert is_alike(x, places.mean(0) + 0.99 * off * towards)
-    assert not is_alike(x, places.mean(0) + 1.01 * off * towards)
-    assert not is_alike(x[:1], along(x[:1]).mean(0))  # one sample does not scatter
+    others = places.mean(0) + F.normalize(torch.ones(16), dim=0) * share(clients, places)
+    for by, alike in ((0.99, True), (1.01, False)):
+        mean = places.mean(0) + by * (clients - 1) / clients * (others - places.mean(0))
+        assert is_alike(x, mean, clients) is alike
+    assert not is_alike(x[:1], along(x[:1]).mean(0), clients)  # one sample does not scatter
+    assert not is_alike(x, places.mean(0), 1)  # there are no others
+    assert not is_alike(x, None, clients)  # nothing is known of them
+
+
+def share(clients, places):
+    """How far the mean of the others may be: a fortieth of the variance, and twice what chance makes of 200."""
+    return ((1 / 40 + 2 * clients / (clients - 1) / 200) * places.var(0).sum()).sqrt()
 
 
 def test_equal_clients_keep_different_parts_and_together_find_every_class():

@@ -33,6 +33,7 @@ class Split:
                 pool=torch.from_numpy(pool).long().sort().values,
                 first=torch.from_numpy(first).long(),
                 budgets=self.budgets,
+                clients=len(self.pools),
             )
             for k, (pool, first) in enumerate(zip(self.pools, self.first, strict=True))
         ]

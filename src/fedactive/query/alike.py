@@ -1,13 +1,15 @@
 """Clients that are alike would choose alike: how each of them notices, and which part it then chooses.
 
 Each client tells the mean of its samples' embeddings x (of length 1) along 16 directions d, which are the
-same for all; the server gives back the mean over clients. A client of n samples is like the others if
+same for all; the server gives back the mean over the K clients, from which follows that of the others. A
+client of n samples is like these if
 
-    Σ_d (m_d - m̄_d)² < (0.02 + 1/n)·Σ_d Var(x·d)        m_d: its own mean, m̄_d: that of all clients
+    Σ_d (m_d - o_d)² < (0.025 + 2·K/(K-1)/n)·Σ_d Var(x·d)       m_d: its own mean, o_d: that of the others
 
-where 1/n is what chance makes of n samples. Then it chooses for all K clients, sorts what it has chosen along
-the first direction, and keeps the k-th of K parts. Equal clients that do this choose the same to begin with,
-and no two keep the same.
+where the second summand is twice what chance makes of n samples each. Then it chooses for all K clients,
+sorts what it has chosen along the first direction, and keeps the k-th of K parts. In AL round 1 equal clients
+choose nearly the same, and keep different parts of it. Later each knows its own labels only, and choices for
+all differ more. Nobody chooses the part of a client that is not alike, or that goes by margins.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from torch import Tensor
 from fedactive.randomness import Randomness
 
 DIRECTIONS = 16
-ALIKE = 0.02  # of CIFAR-10's variance: clients of alpha 1 are below it, those of alpha 0.1 mostly above
+ALIKE = 0.025  # of the variance: on CIFAR-10 clients of alpha 1 are mostly below it, of alpha 0.1 above
 
 
 @lru_cache(maxsize=1)
@@ -33,13 +35,14 @@ def along(x: Tensor) -> Tensor:
     return x @ directions(x.shape[1]).to(x)
 
 
-def is_alike(x: Tensor, agreed: Tensor) -> bool:
-    """Return whether a client with these samples is like the others, whose mean is `agreed`."""
-    if len(x) < 2:
+def is_alike(x: Tensor, agreed: Tensor | None, clients: int) -> bool:
+    """Return whether a client with these samples is like the others; `agreed` is the mean of all of them."""
+    if agreed is None or clients < 2 or len(x) < 2:
         return False
+    apart = clients / (clients - 1)  # as much further the others' mean is than that of all
     places = along(x)
-    off = (places.mean(0) - agreed.to(places)).square().sum()
-    return bool(off < (ALIKE + 1 / len(x)) * places.var(0).sum())
+    off = (apart * (places.mean(0) - agreed.to(places))).square().sum()
+    return bool(off < (ALIKE + 2 * apart / len(x)) * places.var(0).sum())
 
 
 def for_all(count: int, clients: int, size: int) -> int:

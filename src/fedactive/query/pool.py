@@ -79,7 +79,7 @@ class Pool:
         # Outputs of the model of that name on inputs that the strategy has changed, such as mirrored images.
         self.infer: Callable[[str, Tensor], Outputs] = infer or _no_inputs
         self.client = client  # its number, from 0
-        self.clients = clients  # how many there are
+        self.clients = clients  # how many take part
 
     def __len__(self) -> int:
         return self.size

@@ -60,7 +60,7 @@ def client(make_pool, labelled, apart):
 )
 def test_margin_once_labels_are_no_surprise_or_mistakes_show_in_it(make_pool, labelled, apart, name):
     pool = client(make_pool, labelled, apart)
-    assert goes_by_margin(pool, "global") == (name == "margin")
+    assert goes_by_margin(pool) == (name == "margin")
     found = make_strategy("auto", "global").select(pool, 5, rng()).indices.tolist()
     assert found == make_strategy(name, "global").select(pool, 5, rng()).indices.tolist()
 
@@ -80,7 +80,7 @@ def test_the_switch_is_at_a_quarter_or_at_five_standard_errors(
 ):
     mistakes = torch.arange(wrong + right) < wrong
     monkeypatch.setattr(auto, "leave_one_out", lambda *_: (torch.where(mistakes, 0.0, lead), mistakes))
-    assert goes_by_margin(client(make_pool, wrong + right, 1.0), "global") is switched
+    assert goes_by_margin(client(make_pool, wrong + right, 1.0)) is switched
 
 
 def test_each_client_for_itself(make_pool):

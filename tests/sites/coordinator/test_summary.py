@@ -11,6 +11,8 @@ import torch
 
 from fedactive.errors import ConfigurationError
 from fedactive.laboratory import run as laboratory
+from fedactive.query.alike import for_all
+from fedactive.query.strategies import auto
 from fedactive.record.run_folder import read_checkpoint
 from fedactive.sites.coordinator import correspondence
 from fedactive.sites.coordinator.checks import BadReplyError, read_summary
@@ -60,9 +62,15 @@ def test_sites_are_asked_once_and_all_are_told_the_mean(small, tmp_path):
     assert lab.agreed == pytest.approx(told[-1], rel=1e-4)
 
 
-def test_sites_may_be_asked_in_each_round_and_before_there_is_a_model(small, tmp_path):
-    experiment, transport, run = run_with(small, tmp_path, strategy="auto", first="auto", rounds=2)
+def test_sites_may_be_asked_in_each_round_and_before_there_is_a_model(small, tmp_path, monkeypatch):
+    """Equal sites share out their choices, as the clients of the laboratory do."""
+    experiment, transport, run = run_with(
+        small, tmp_path, strategy="auto", first="auto", rounds=2, alpha=100.0
+    )
+    shared = []
+    monkeypatch.setattr(auto, "for_all", lambda *asked: shared.append(asked) or for_all(*asked))
     result = run()
+    assert [(count, sites) for count, sites, _ in shared] == [(23, 3)] * 6
     assert [(k, r.al_round) for k, r in asked(transport, "summary")] == [
         (k, r) for r in (1, 2) for k in range(3)
     ]
@@ -107,6 +115,25 @@ def test_the_quorum_is_enough_and_the_mean_stays_what_it_was(small, tmp_path):
     assert [k for k, _ in asked(transport, "summary")] == [0, 2]
     told = {str(r.settings["agreed"]) for _, r in asked(transport, "query") if r.al_round == 2}
     assert len(told) == 1
+
+
+def test_nobody_waits_for_a_site_that_is_away_where_the_mean_is_another_in_each_round(small, tmp_path):
+    """South is away when the second round begins; the others choose and label at once."""
+    _, transport, run = run_with(small, tmp_path, strategy="auto", rounds=2)
+    order = []
+
+    def leave(k, request, reply):
+        order.append((request.kind, k, request.al_round))
+        if request.kind == "train" and request.fl_round == 1:
+            transport.away = {1}
+        if len([kind for kind, _, r in order if (kind, r) == ("query", 2)]) == 2:
+            transport.away = set()
+        return reply
+
+    transport.tamper = leave
+    run()
+    second = [(kind, k) for kind, k, r in order if r == 2 and kind in ("summary", "query")]
+    assert second == [("summary", 0), ("summary", 2), ("query", 0), ("query", 2), ("query", 1)]
 
 
 class Killed(BaseException):

@@ -31,7 +31,7 @@ from fedactive.query.alike import DIRECTIONS, along, for_all, is_alike, own_part
 from fedactive.query.pool import Pool
 from fedactive.query.strategies.margin import Margin
 from fedactive.query.strategies.maxherding import MaxHerding
-from fedactive.query.strategy import BatchedStrategy, OneModelStrategy, Selection, register
+from fedactive.query.strategy import BatchedStrategy, Selection, register
 
 PENALTY = 1.0
 STANDARD_ERRORS = 5.0
@@ -43,24 +43,27 @@ FEWEST = 5  # samples of which a client tells the mean
 @final
 @register
 @dataclass(frozen=True)
-class Auto(BatchedStrategy, OneModelStrategy):
+class Auto(BatchedStrategy):
     name = "auto"
     summary = "samples that stand for many while labels are few, then uncertain ones; each client decides"
     paper = "-"
+    selectors = ("global",)  # clients compare embeddings, so these come from one model
     needs_model = False  # without labels it is MaxHerding
     numbers = DIRECTIONS
     tells_each_round = True  # the model, and with it where samples lie, is another in each AL round
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"global"})
+
     def summarise(self, pool: Pool) -> Tensor | None:
-        if self.selector != "global":  # clients' own models do not compare
-            return None
         x = all_points(pool)
         return along(x).mean(0) if len(x) >= FEWEST else None
 
     def choose(
         self, pools: Sequence[Pool], counts: Sequence[int], rngs: Sequence[torch.Generator]
     ) -> list[Selection]:
-        unsure = [goes_by_margin(pool, self.selector) for pool in pools]
+        unsure = [goes_by_margin(pool) for pool in pools]
         chosen: dict[int, Selection] = {}
         few = [k for k, switched in enumerate(unsure) if not switched]
         if few:
@@ -68,7 +71,7 @@ class Auto(BatchedStrategy, OneModelStrategy):
             chosen |= dict(zip(few, some, strict=True))
         for k, switched in enumerate(unsure):
             if switched:
-                chosen[k] = Margin(self.selector).select(pools[k], counts[k], rngs[k])
+                chosen[k] = Margin().select(pools[k], counts[k], rngs[k])
         return [chosen[k] for k in range(len(pools))]
 
     def herd(
@@ -77,13 +80,13 @@ class Auto(BatchedStrategy, OneModelStrategy):
         """Choose by MaxHerding; clients that are alike choose for all, and keep their part."""
         wanted = list(counts)
         for k, pool in enumerate(pools):
-            if pool.agreed is not None and is_alike(all_points(pool), pool.agreed):
+            if is_alike(all_points(pool), pool.agreed, pool.clients):
                 wanted[k] = for_all(counts[k], pool.clients, len(pool))
         selections = []
-        found = MaxHerding(self.selector).choose(pools, wanted, rngs)
+        found = MaxHerding().choose(pools, wanted, rngs)
         for pool, count, made in zip(pools, counts, found, strict=True):
             if len(made.indices) > count:
-                x = F.normalize(pool.unlabelled(self.selector).embeddings[made.indices])
+                x = F.normalize(pool.unlabelled("global").embeddings[made.indices])
                 own = own_part(x, count, pool.client, pool.clients)
                 made = Selection(made.indices[own], made.scores[own])
             selections.append(made)
@@ -96,11 +99,12 @@ def all_points(pool: Pool) -> Tensor:
     return F.normalize(torch.cat(parts))
 
 
-def goes_by_margin(pool: Pool, model: str) -> bool:
+def goes_by_margin(pool: Pool) -> bool:
     """Return whether the client's labels say that uncertain samples teach more."""
     if len(pool.labels) < 2:
         return False
-    margin, wrong = leave_one_out(F.normalize(pool.labelled(model).embeddings), pool.labels, pool.classes)
+    x = F.normalize(pool.labelled("global").embeddings)
+    margin, wrong = leave_one_out(x, pool.labels, pool.classes)
     known = len(wrong) >= ENOUGH and int(wrong.sum()) / len(wrong) <= SURPRISE
     return known or mann_whitney(margin[wrong], margin[~wrong]) >= STANDARD_ERRORS
 

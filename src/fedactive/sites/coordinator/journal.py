@@ -90,7 +90,7 @@ class Journal:
     def agreed(self, name: str) -> list[float] | None:
         """Return the mean of what sites said of themselves; None if they did not, or had nothing to say.
 
-        `name` tells for which query, or that it is for all.
+        `name` is "agreed" for a mean that lasts, and "agreed R" for that of AL round R.
         """
         return self.decided.get(name)
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def agree(sites: Sites, al_round: int, weights: Weights | None, until: float) -> list[float] | None:
     """Return the mean over sites, each with the same weight; None if none is wanted, or no site has one.
 
-    It is kept before any site is told, so that a run that goes on tells all sites the same. As many sites as
-    the quorum must have answered, or one by the time `until`.
+    It is kept before any site is told, so that a run that goes on tells all sites the same. Of a mean that
+    lasts as many sites as the quorum must have answered, or one by the time `until`. If there is another in
+    each AL round, nobody waits for those that are away.
     """
     strategy, journal = chooser(sites.plan.experiment, weights is not None), sites.journal
     lasting = weights is not None and not strategy.tells_each_round
@@ -40,7 +41,7 @@ def agree(sites: Sites, al_round: int, weights: Weights | None, until: float) ->
         )
         members = sites.members()
         heard = sorted(told.keys() & members)
-        enough = len(heard) >= math.ceil(sites.plan.rules.quorum * len(members))
+        enough = len(heard) >= (math.ceil(sites.plan.rules.quorum * len(members)) if lasting else 1)
         if enough or (heard and time.monotonic() >= until):
             journal.agree(name, average(told[k] for k in heard))
             break

@@ -24,6 +24,7 @@ class RunSettings:
     experiment: Experiment
     card: DatasetCard
     client: int  # the number of this site in the federation, from which its randomness comes
+    clients: int  # how many sites the federation has
     budgets: tuple[int, ...]  # labels per AL round; the last one repeats
     cover: Cover
     standardisation: Standardisation | None  # of features; none before all sites have embedded
@@ -40,15 +41,15 @@ def read_settings(request: Request, device: str, backbones: Path) -> RunSettings
     # Since it has a card, no dataset is looked up: a path in the settings, and whether it is refused,
     # would tell the coordinator which files are here.
     experiment = Experiment.from_values(values | here, described=card)
-    client, budgets = int(given["client"]), tuple(map(int, given["budget"]))
+    client, clients = int(given["client"]), int(values.get("clients", Experiment.clients))
+    budgets = tuple(map(int, given["budget"]))
     cover = Cover(float(given["clip"]), float(given["noise"]))
-    sizes = (client, len(budgets) - 1, *budgets, cover.clip, cover.noise)
+    sizes = (client, clients - 1, len(budgets) - 1, *budgets, cover.clip, cover.noise)
     if min(sizes) < 0 or not all(map(math.isfinite, sizes)):
-        raise ValueError(f"client {client}, budgets {budgets}, {cover}")
+        raise ValueError(f"client {client} of {clients}, budgets {budgets}, {cover}")
     algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
     if cover.clip and sends_more_than_weights(algorithm):  # a plan cannot say so, a message can
         raise ValueError(f"run {request.run} would send more than what is covered")
     text = given.get("standardisation")
-    return RunSettings(
-        request.run, experiment, card, client, budgets, cover, from_text(text) if text else None
-    )
+    how = from_text(text) if text else None
+    return RunSettings(request.run, experiment, card, client, clients, budgets, cover, how)

@@ -75,13 +75,14 @@ class SiteRun:
         experiment: Experiment,
         card: DatasetCard,
         client: int,
+        clients: int,
         budgets: Sequence[int],
         cover: Cover,
         holdings: Holdings,
         store: LabelStore,
         folder: Path,
     ) -> None:
-        """`client` is the number of this site in the federation, from which its randomness comes."""
+        """`client` is this site's number among the `clients` sites, from which its randomness comes."""
         self.run = run
         self.folder = folder
         self.card = card
@@ -117,6 +118,7 @@ class SiteRun:
             pool=torch.from_numpy(pool),
             first=torch.from_numpy(first_labels(experiment, client, pool, budgets)),
             budgets=budgets,
+            clients=clients,
         )
         self.algorithm = make_algorithm(experiment.algorithm, experiment.algorithm_options)
 

@@ -201,6 +201,7 @@ class Trainer:
             known.experiment,
             known.card,
             known.client,
+            known.clients,
             known.budgets,
             known.cover,
             held,
