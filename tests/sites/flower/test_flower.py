@@ -66,7 +66,7 @@ evaluate_every = 2
 BACKBONE_PLAN = """
 dataset = "scans"
 strategy = "margin"
-first = "typiclust"
+first = "auto"
 budget = "8/client"
 rounds = 1
 fl_rounds = 2
@@ -250,6 +250,8 @@ def test_with_a_backbone_sites_embed_once_and_send_sums_and_heads(rehearsal, fin
     sums = [("squares", FEATURES), ("sums", FEATURES)]
     head = [("head.bias", 10), ("head.weight", 10, FEATURES)]
     assert sorted(forms) == [head] * 3 * 2 + [sums] * 3  # sites, FL rounds
+    records = [MetricRecord.inflate(content) for content in pushed(requests)["MetricRecord"]]
+    assert [len(record["summary"]) for record in records if "summary" in record] == [16] * 3
     for site in rehearsal.sites:
         assert "images are embedded" in (rehearsal.folder / f"{site.name}.log").read_text()
     # All calls that the sites make for an FL round, with headers, heartbeats, counts and what came before.
