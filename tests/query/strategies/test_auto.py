@@ -2,10 +2,15 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.nn import functional as F
 
 from fedactive.query import Outputs, make_strategy
+from fedactive.query.alike import directions, own_part
 from fedactive.query.strategies import auto
 from fedactive.query.strategies.auto import goes_by_margin, leave_one_out, mann_whitney
+from fedactive.query.strategies.maxherding import MaxHerding
+from fedactive.query.strategy import summary_of
+from support.blobs import APART, AUTO, EQUAL, blobs, clients_of, points, pool_of
 
 
 def rng(seed=0):
@@ -81,6 +86,49 @@ def test_the_switch_is_at_a_quarter_or_at_five_standard_errors(
     mistakes = torch.arange(wrong + right) < wrong
     monkeypatch.setattr(auto, "leave_one_out", lambda *_: (torch.where(mistakes, 0.0, lead), mistakes))
     assert goes_by_margin(client(make_pool, wrong + right, 1.0)) is switched
+
+
+def test_a_client_tells_where_its_samples_lie(make_pool):
+    pool = client(make_pool, 10, 1.0)
+    parts = [pool.unlabelled("global").embeddings, pool.labelled("global").embeddings]
+    x = F.normalize(torch.cat(parts)) @ directions(2)
+    assert summary_of(AUTO, pool) == pytest.approx(x.mean(0).tolist(), abs=1e-6)
+    assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 5, 1))) is not None
+    assert summary_of(AUTO, pool_of(blobs(EQUAL[0], 4, 1))) is None  # that would tell too much of each
+
+
+def test_equal_clients_keep_different_parts_and_together_find_every_class():
+    """One query each: every client by itself would choose the densest class, the same one."""
+    pools = clients_of([[2.0, 1.0, 1.0, 1.0]] * 4)
+    chosen = AUTO.select_all(pools, 1, [rng(k) for k in range(4)])
+    found = {int(points(p)[s.indices[0]].argmax()) for p, s in zip(pools, chosen, strict=True)}
+    alone = {int(points(p)[MaxHerding().select(p, 1, rng()).indices[0]].argmax()) for p in pools}
+    assert (found, alone) == ({0, 1, 2, 3}, {0})
+
+
+def test_each_keeps_its_part_of_what_maxherding_would_choose_for_all():
+    pools = clients_of(EQUAL)
+    for k, (pool, kept) in enumerate(
+        zip(pools, AUTO.select_all(pools, 6, [rng(k) for k in range(4)]), strict=True)
+    ):
+        everyone = MaxHerding().select(pool, 24, rng(k))
+        own = own_part(points(pool)[everyone.indices], 6, k, 4)
+        assert kept.indices.tolist() == everyone.indices[own].tolist()
+        assert kept.scores.tolist() == everyone.scores[own].tolist()
+
+
+def test_clients_that_differ_choose_for_themselves():
+    pools = clients_of(APART)
+    chosen = AUTO.select_all(pools, 5, [rng(k) for k in range(4)])
+    for k, pool in enumerate(pools):
+        assert chosen[k].indices.tolist() == MaxHerding().select(pool, 5, rng(k)).indices.tolist()
+
+
+@pytest.mark.parametrize("n", [6, 12])
+def test_each_gets_its_budget_though_its_pool_is_small(n):
+    pools = clients_of(EQUAL, n)
+    for chosen in AUTO.select_all(pools, 6, [rng(k) for k in range(4)]):
+        assert len(set(chosen.indices.tolist())) == 6
 
 
 def test_each_client_for_itself(make_pool):
