@@ -14,6 +14,7 @@ def samples(n):
 
 def test_directions_are_the_same_for_all():
     assert directions(8).shape == (8, 16)
+    assert directions(8)[1, :2].tolist() == pytest.approx([-1.0530, 0.3861], abs=1e-4)  # of any version
     assert torch.equal(directions(8), directions.__wrapped__(8))
     torch.testing.assert_close(along(samples(5)), samples(5) @ directions(8))
     assert along(samples(5).double()).dtype == torch.float64
@@ -44,6 +45,8 @@ def test_who_knows_of_no_others_is_not_like_them():
     assert not is_alike(x, None, 2)
     assert is_alike(x[:2], along(x[:2]).mean(0), 2)
     assert not is_alike(x[:1], along(x[:1]).mean(0), 2)  # one sample does not scatter
+    same = torch.zeros(5, 8)
+    assert not is_alike(same, along(same).mean(0), 2)  # nor do equal ones
 
 
 def test_parts_are_those_of_the_order_along_the_first_direction():

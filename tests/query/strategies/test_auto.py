@@ -30,6 +30,12 @@ def test_leave_one_out_is_what_leaving_one_out_gives():
         assert bool(wrong[i]) == (int(best.indices[0]) != labels[i])
 
 
+def test_of_one_class_nothing_is_wrong_or_sure():
+    margin, wrong = leave_one_out(torch.randn(5, 4, generator=rng()), torch.zeros(5, dtype=torch.long), 1)
+    assert margin.tolist() == [0.0] * 5
+    assert wrong.tolist() == [False] * 5
+
+
 def test_the_test_is_scipys():
     low, high = (torch.randn(n, generator=rng(n)).round(decimals=0) for n in (9, 14))  # with ties
     high += 1
@@ -89,6 +95,8 @@ def test_the_switch_is_at_a_quarter_or_at_five_standard_errors(
 
 
 def test_a_client_tells_where_its_samples_lie(make_pool):
+    """Also before there is a model, and anew with each, as embeddings are then others."""
+    assert (AUTO.needs_model, AUTO.tells_each_round) == (False, True)
     pool = client(make_pool, 10, 1.0)
     parts = [pool.unlabelled("global").embeddings, pool.labelled("global").embeddings]
     x = F.normalize(torch.cat(parts)) @ directions(2)
