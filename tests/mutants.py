@@ -33,7 +33,12 @@ TARGETS = {  # what is mutated, and where to look when the nearest tests do not 
     "query/": ["tests/test_registry.py", *RUNS],
     "federated/": ["tests/engines/test_parallel.py", *RUNS],
     "data/": ["tests/laboratory/test_split.py", *RUNS],
-    "client.py": ["tests/test_memory.py", "tests/federated/algorithms/test_ridge.py", *RUNS],
+    "client.py": [
+        "tests/test_memory.py",
+        "tests/federated/algorithms/test_ridge.py",
+        "tests/laboratory/test_inputs.py",
+        *RUNS,
+    ],
     "loop.py": RUNS,
     "memory.py": RUNS,
     "pools.py": ["tests/test_memory.py", *RUNS],

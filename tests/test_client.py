@@ -383,6 +383,16 @@ def test_clients_may_agree_anew_in_each_round_and_before_there_is_a_model(federa
     assert seen[0][0] != seen[1][0]
 
 
+def test_a_client_alone_agrees_with_itself_and_one_of_several_with_nobody(federation):
+    """Who is not told a mean must not take its own for that of all."""
+    clients, engine, server = federation(strategy="fairfal")
+    alone = replace(clients[0], clients=1)
+    assert Client(alone.experiment, 0, alone.pool, alone.first, alone.budgets).clients == 1
+    own = alone.summarise(engine, 2, server.weights)
+    assert alone.query(engine, 2, server.weights).agreed == own
+    assert clients[0].query(engine, 2, server.weights).agreed is None
+
+
 def test_who_has_nothing_to_say_does_not_count():
     assert average([[1.0, 2.0], None, [3.0, 6.0]]) == [2.0, 4.0]
     assert average([None, None]) is None

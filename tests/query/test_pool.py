@@ -47,3 +47,8 @@ def test_a_pool_that_was_made_without_inputs_says_so():
         with pytest.raises(LookupError, match="made without inputs"):
             ask()
     assert list(bare.each("committee")) == []
+
+
+def test_a_pool_that_knows_of_no_others_is_a_lone_clients(make_pool):
+    pool = make_pool(3, 2)
+    assert (pool.client, pool.clients) == (0, 1)

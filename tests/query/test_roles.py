@@ -26,7 +26,8 @@ def test_every_strategy_is_in_the_table_with_what_it_asks_for(name):
     for selector in STRATEGIES[name].selectors:
         strategy = make_strategy(name, selector)
         assert {f"`{need}`" for need in strategy.needs} <= set(re.findall(r"`\w+`", described)), described
-        assert ("a number of each client" in described) == bool(strategy.numbers)
+        told = re.findall(r"(\w+) numbers? of each client", described)
+        assert told == ["a" if strategy.numbers == 1 else str(strategy.numbers)] * bool(strategy.numbers)
 
 
 def test_no_other_strategy_is():
