@@ -29,10 +29,10 @@ def test_who_is_alike(shares, alike, n):
 
 @pytest.mark.parametrize("clients", [2, 10])
 def test_how_far_the_others_may_be(clients):
-    """A fortieth of the variance, and twice what chance makes of 200 samples each."""
+    """A thousandth of the variance, and twice what chance makes of 200 samples each."""
     x = samples(200)
     own, variance = along(x).mean(0), along(x).var(0).sum()
-    bound = ((1 / 40 + 2 * clients / (clients - 1) / 200) * variance).sqrt()
+    bound = ((1 / 1000 + 2 * clients / (clients - 1) / 200) * variance).sqrt()
     for by, alike in ((0.99, True), (1.01, False)):
         others = own + by * bound * F.normalize(torch.ones(16), dim=0)
         assert is_alike(x, (own + (clients - 1) * others) / clients, clients) is alike

@@ -4,7 +4,7 @@ Each client tells the mean of its samples' embeddings x (of length 1) along 16 d
 same for all; the server gives back the mean over the K clients, from which follows that of the others. A
 client of n samples is like these if
 
-    Σ_d (m_d - o_d)² < (0.025 + 2·K/(K-1)/n)·Σ_d Var(x·d)       m_d: its own mean, o_d: that of the others
+    Σ_d (m_d - o_d)² < (0.001 + 2·K/(K-1)/n)·Σ_d Var(x·d)       m_d: its own mean, o_d: that of the others
 
 where the second summand is twice what chance makes of n samples each. Then it chooses for all K clients,
 sorts what it has chosen along the first direction, and keeps the k-th of K parts. In AL round 1 equal clients
@@ -22,7 +22,7 @@ from torch import Tensor
 from fedactive.randomness import Randomness
 
 DIRECTIONS = 16
-ALIKE = 0.025  # of the variance: on CIFAR-10 clients of alpha 1 are mostly below it, of alpha 0.1 above
+ALIKE = 0.001  # of the variance; see docs/FEW-LABELS.md
 
 
 @lru_cache(maxsize=1)
