@@ -46,7 +46,7 @@ def is_alike(x: Tensor, agreed: Tensor | None, clients: int) -> bool:
 
 
 def for_all(count: int, clients: int, size: int) -> int:
-    """Return how many a client chooses for all: at most half of its pool, as those were no choice."""
+    """Return how many a client chooses for all: at most half of its pool, for more would be no choice."""
     return max(count, min(count * clients, size // 2))
 
 
