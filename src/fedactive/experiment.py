@@ -126,7 +126,8 @@ class Experiment:
     model_options: str = learning("", "parameters of the model as name=value,... (see `fedactive models`)")
     weights: str = learning(
         "random",
-        "weights of a fresh model: drawn by the seed, or published ones with a fresh last layer",
+        "weights of a fresh model: drawn by the seed, or published ones with a fresh last layer, for which "
+        "an lr of 0.003 is better",
         choices=("random", "pretrained"),
     )
     algorithm: str = learning(

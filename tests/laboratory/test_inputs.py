@@ -136,9 +136,9 @@ def test_published_weights_are_fine_tuned_with_their_normalisation(small, photog
             engine = engines.get(replace(e, weights=weights), data)
             start = engine.spec.initial_weights(torch.Generator().manual_seed(0))
             samples = torch.arange(0, 80, 2)
-            job = LocalJob(start, samples, data.train_labels[samples], 4, (0.01,) * 4, 0)
+            job = LocalJob(start, samples, data.train_labels[samples], 4, (0.003,) * 4, 0)
             reached[weights] = engine.evaluate(engine.train([job])[0].weights).accuracy
-    assert reached["pretrained"] >= 0.75
+    assert reached["pretrained"] >= 0.9
     assert reached["random"] <= 0.6  # a guess
 
 

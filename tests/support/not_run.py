@@ -12,14 +12,12 @@ DOWNLOAD = "needs a download"
 GRID = "is many runs; tutorials/compare.md and tests/sweep run grids"
 RUNS = "needs the runs of such a grid; tests/paper and tests/benchmark draw and judge them"
 STAYS = "stays until it is stopped; tests/sites and `make field-demo` have it running"
-GPU = "needs a GPU"
 CLUSTER = "needs other machines; tests/sweep/test_on_ray.py and tests/laboratory/test_on_ray.py have a Ray of their own"
 
 COMMANDS = [
     ("*", r"data (get|check) (cifar10|svhn)", DOWNLOAD),
     ("*", r"run (?!.*--dataset)", f"{DOWNLOAD}: it is about CIFAR-10"),
     ("*", r"(run|embed) .*--dataset cifar10", DOWNLOAD),
-    ("*", r".*--device cuda", GPU),
     ("*", r".*--(on ray|federation flower-simulation)", CLUSTER),
     ("*", r"compare", GRID),
     ("*", r"(benchmark|paper) run", GRID),
