@@ -134,6 +134,8 @@ def test_nobody_waits_for_a_site_that_is_away_where_the_mean_is_another_in_each_
     run()
     second = [(kind, k) for kind, k, r in order if r == 2 and kind in ("summary", "query")]
     assert second == [("summary", 0), ("summary", 2), ("query", 0), ("query", 2), ("query", 1)]
+    # The mean of two is not that of all, and that of one would be its own: then all choose for themselves.
+    assert all("agreed" not in r.settings for _, r in asked(transport, "query") if r.al_round == 2)
 
 
 class Killed(BaseException):

@@ -23,7 +23,7 @@ def agree(sites: Sites, al_round: int, weights: Weights | None, until: float) ->
 
     It is kept before any site is told, so that a run that goes on tells all sites the same. Of a mean that
     lasts as many sites as the quorum must have answered, or one by the time `until`. If there is another in
-    each AL round, nobody waits for those that are away.
+    each AL round, nobody waits: where a site is away there is none, as a mean of few says little of all.
     """
     strategy, journal = chooser(sites.plan.experiment, weights is not None), sites.journal
     lasting = weights is not None and not strategy.tells_each_round
@@ -41,7 +41,10 @@ def agree(sites: Sites, al_round: int, weights: Weights | None, until: float) ->
         )
         members = sites.members()
         heard = sorted(told.keys() & members)
-        enough = len(heard) >= (math.ceil(sites.plan.rules.quorum * len(members)) if lasting else 1)
+        if not lasting:
+            journal.agree(name, average(told[k] for k in heard) if set(heard) == members else None)
+            break
+        enough = len(heard) >= math.ceil(sites.plan.rules.quorum * len(members))
         if enough or (heard and time.monotonic() >= until):
             journal.agree(name, average(told[k] for k in heard))
             break
